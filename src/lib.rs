@@ -1,1 +1,12 @@
-//! Counterpoise
+//! Counterpoise weighs the quality that an optimization of an LLM deployment costs against the speed and money it buys.
+//!
+//! ```text
+//! suite.yaml ─ plan ─▶ Plan ─ drive ─▶ events ─ record ─▶ journal ─ grade ─▶ scores ─ analyze ─▶ Summary ─ report
+//! ```
+//!
+//! Rooms, in the order of dependency (nothing imports upward; `tests/tidy.rs` holds it so):
+//! `units, error, world ← spec ← plan ← deploy ← drive, observe ← record ← sandbox ← grade ← analyze ← report ← cli`.
+
+pub mod spec;
+pub mod units;
+pub mod world;
