@@ -10,6 +10,8 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::gate::Gate;
+use super::task::Task;
 use crate::units::Span;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
