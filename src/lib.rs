@@ -7,6 +7,8 @@
 //! Rooms, in the order of dependency (nothing imports upward; `tests/tidy.rs` holds it so):
 //! `units, error, world ← spec ← plan ← deploy ← drive, observe ← record ← sandbox ← grade ← analyze ← report ← cli`.
 
+pub mod deploy;
+pub mod plan;
 pub mod spec;
 pub mod units;
 pub mod world;
