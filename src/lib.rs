@@ -8,6 +8,8 @@
 //! `units, error, world ← spec ← plan ← deploy ← drive, observe ← record ← sandbox ← grade ← analyze ← report ← cli`.
 
 pub mod deploy;
+pub mod drive;
+pub mod grade;
 pub mod plan;
 pub mod spec;
 pub mod units;
