@@ -7,10 +7,12 @@
 //! Rooms, in the order of dependency (nothing imports upward; `tests/tidy.rs` holds it so):
 //! `units, error, world ← spec ← plan ← deploy ← drive, observe ← record ← sandbox ← grade ← analyze ← report ← cli`.
 
+pub mod analyze;
 pub mod deploy;
 pub mod drive;
 pub mod grade;
 pub mod plan;
+pub mod record;
 pub mod spec;
 pub mod units;
 pub mod world;
