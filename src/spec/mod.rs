@@ -4,9 +4,11 @@
 //! text ─ wire (YAML with spans) ─ resolve (names, defaults, files) ─▶ Suite ─ interpolate ─▶ Suite for this run
 //! ```
 
+pub mod dataset;
 pub mod gate;
 pub mod suite;
 pub mod task;
+pub mod template;
 
 pub use gate::{CostMetric, Each, Gate, GateKind, STABILITY_METRICS, Scope};
 pub use suite::{
