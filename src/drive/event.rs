@@ -14,16 +14,44 @@ use crate::units::Id;
 pub enum Event {
     /// A process begins, or resumes, the run. `anchor_wall_ms` is the wall time of instant zero of this session:
     /// instants (`*_us`) of later lines are relative to it.
-    Session { session: u32, anchor_wall_ms: u64, host: String, resumed: bool },
+    Session {
+        session: u32,
+        anchor_wall_ms: u64,
+        host: String,
+        resumed: bool,
+    },
     /// An arm answered its readiness probe.
-    Ready { arm: String, at_us: u64, fingerprint: Value },
-    SlotStarted { slot: u32, block: u32, arm: String, at_us: u64, phase: Phase },
+    Ready {
+        arm: String,
+        at_us: u64,
+        fingerprint: Value,
+    },
+    SlotStarted {
+        slot: u32,
+        block: u32,
+        arm: String,
+        at_us: u64,
+        phase: Phase,
+    },
     Attempt(Box<Attempt>),
-    SlotEnded { slot: u32, block: u32, arm: String, at_us: u64, phase: Phase },
-    BlockEnded { block: u32, at_us: u64 },
+    SlotEnded {
+        slot: u32,
+        block: u32,
+        arm: String,
+        at_us: u64,
+        phase: Phase,
+    },
+    BlockEnded {
+        block: u32,
+        at_us: u64,
+    },
     Finding(Finding),
     /// The session is over. `complete` means that every planned unit has an outcome.
-    Ended { at_us: u64, complete: bool, reason: EndReason },
+    Ended {
+        at_us: u64,
+        complete: bool,
+        reason: EndReason,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

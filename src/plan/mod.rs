@@ -5,8 +5,8 @@
 //! Suite ─ build ─▶ samples (rows, prompts) ─ blocks (order) ─▶ Plan ─ units ─▶ Unit (who, what, seed)
 //! ```
 
-pub mod build;
 mod blocks;
+pub mod build;
 #[cfg(test)]
 mod tests;
 pub mod truncate;

@@ -160,7 +160,11 @@ pub struct Budget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum Load {
-    Closed { concurrency: u32, warmup_requests: u32, start: Start },
+    Closed {
+        concurrency: u32,
+        warmup_requests: u32,
+        start: Start,
+    },
 }
 
 impl Load {
@@ -172,7 +176,9 @@ impl Load {
 
     pub fn warmup_requests(&self) -> u32 {
         match self {
-            Load::Closed { warmup_requests, .. } => *warmup_requests,
+            Load::Closed {
+                warmup_requests, ..
+            } => *warmup_requests,
         }
     }
 }
@@ -238,7 +244,10 @@ pub struct SloTarget {
 /// A speed figure by name: `ttft_p50`, `requests_per_s`, `error_rate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SpeedMetric {
-    Latency { figure: LatencyFigure, percentile: u8 },
+    Latency {
+        figure: LatencyFigure,
+        percentile: u8,
+    },
     RequestsPerS,
     OutputTokensPerS,
     InputTokensPerS,
@@ -288,23 +297,28 @@ impl SpeedMetric {
 
     /// Every name that a suite may write.
     pub fn all_names() -> Vec<String> {
-        let latencies = LatencyFigure::ALL
-            .into_iter()
-            .flat_map(|figure| PERCENTILES.map(|percentile| SpeedMetric::Latency { figure, percentile }));
+        let latencies = LatencyFigure::ALL.into_iter().flat_map(|figure| {
+            PERCENTILES.map(|percentile| SpeedMetric::Latency { figure, percentile })
+        });
         let rest = [
             SpeedMetric::RequestsPerS,
             SpeedMetric::OutputTokensPerS,
             SpeedMetric::InputTokensPerS,
             SpeedMetric::ErrorRate,
         ];
-        latencies.chain(rest).map(|metric| metric.to_string()).collect()
+        latencies
+            .chain(rest)
+            .map(|metric| metric.to_string())
+            .collect()
     }
 }
 
 impl std::fmt::Display for SpeedMetric {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            SpeedMetric::Latency { figure, percentile } => write!(f, "{}_p{percentile}", figure.name()),
+            SpeedMetric::Latency { figure, percentile } => {
+                write!(f, "{}_p{percentile}", figure.name())
+            }
             SpeedMetric::RequestsPerS => f.write_str("requests_per_s"),
             SpeedMetric::OutputTokensPerS => f.write_str("output_tokens_per_s"),
             SpeedMetric::InputTokensPerS => f.write_str("input_tokens_per_s"),
@@ -327,11 +341,20 @@ impl std::str::FromStr for SpeedMetric {
         plain
             .or_else(|| {
                 let (figure, percentile) = text.split_once("_p")?;
-                let figure = LatencyFigure::ALL.into_iter().find(|f| f.name() == figure)?;
-                let percentile = PERCENTILES.into_iter().find(|p| p.to_string() == percentile)?;
+                let figure = LatencyFigure::ALL
+                    .into_iter()
+                    .find(|f| f.name() == figure)?;
+                let percentile = PERCENTILES
+                    .into_iter()
+                    .find(|p| p.to_string() == percentile)?;
                 Some(SpeedMetric::Latency { figure, percentile })
             })
-            .ok_or_else(|| format!("`{text}` is not a speed metric; use one of {}", SpeedMetric::all_names().join(", ")))
+            .ok_or_else(|| {
+                format!(
+                    "`{text}` is not a speed metric; use one of {}",
+                    SpeedMetric::all_names().join(", ")
+                )
+            })
     }
 }
 

@@ -1,1 +1,3 @@
-pub fn render_text(t: &str, _: &super::Row) -> Result<String, String> { Ok(t.into()) }
+pub fn render_text(t: &str, _: &super::Row) -> Result<String, String> {
+    Ok(t.into())
+}
