@@ -136,11 +136,8 @@ impl std::str::FromStr for Span {
 
     /// Accepts a decimal number and one of `us`, `ms`, `s`, `m`, `h`; at most 1000 hours.
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad =
-            || format!("`{text}` is not a duration; write for example 1500ms, 30s, 10m or 2h");
-        let digits = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(bad)?;
+        let bad = || format!("`{text}` is not a duration; write for example 1500ms, 30s, 10m or 2h");
+        let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
         let (number, unit) = text.split_at(digits);
         let value: f64 = number.parse().map_err(|_| bad())?;
         let seconds = match unit {
@@ -154,9 +151,7 @@ impl std::str::FromStr for Span {
         if seconds > 3_600_000.0 {
             return Err(format!("`{text}` is longer than 1000 hours"));
         }
-        Ok(Span(std::time::Duration::from_micros(
-            (seconds * 1e6).round() as u64,
-        )))
+        Ok(Span(std::time::Duration::from_micros((seconds * 1e6).round() as u64)))
     }
 }
 

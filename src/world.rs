@@ -18,9 +18,7 @@ impl Clock {
     /// Starts a clock at zero.
     #[allow(clippy::disallowed_methods)] // The one place that reads tokio's clock.
     pub fn start() -> Clock {
-        Clock {
-            anchor: tokio::time::Instant::now(),
-        }
+        Clock { anchor: tokio::time::Instant::now() }
     }
 
     #[allow(clippy::disallowed_methods)] // The one place that reads tokio's clock.
@@ -56,9 +54,7 @@ pub struct RealWorld {
 
 impl RealWorld {
     pub fn new() -> RealWorld {
-        RealWorld {
-            clock: Clock::start(),
-        }
+        RealWorld { clock: Clock::start() }
     }
 }
 
@@ -75,9 +71,7 @@ impl World for RealWorld {
 
     #[allow(clippy::disallowed_methods)] // The one place that reads the wall clock.
     fn wall_ms(&self) -> u64 {
-        let since = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(0)
     }
 
@@ -96,15 +90,8 @@ pub struct FixedWorld {
 
 impl FixedWorld {
     pub fn new(env: &[(&str, &str)]) -> FixedWorld {
-        let env = env
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect();
-        FixedWorld {
-            clock: Clock::start(),
-            wall_ms: 1_764_547_200_000,
-            env,
-        }
+        let env = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        FixedWorld { clock: Clock::start(), wall_ms: 1_764_547_200_000, env }
     }
 }
 
@@ -127,12 +114,7 @@ impl World for FixedWorld {
 pub fn rng(seed: u64, stream: &str) -> Pcg64 {
     let id = Id::of("rng", &[&seed.to_le_bytes(), stream.as_bytes()]);
     let (state, increment) = id.0.split_at(8);
-    let word = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0_u128, |acc, byte| (acc << 8) | u128::from(*byte))
-    };
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0_u128, |acc, byte| (acc << 8) | u128::from(*byte));
     Pcg64::new((word(increment) << 64) | word(state), word(state) << 1 | 1)
 }
 

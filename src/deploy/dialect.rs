@@ -123,10 +123,7 @@ impl Reply {
 
     /// First content or tool-call delta.
     pub fn first_answer(&self) -> Option<Mono> {
-        self.arrivals
-            .iter()
-            .find(|a| a.kind != ArrivalKind::Reasoning)
-            .map(|a| a.at)
+        self.arrivals.iter().find(|a| a.kind != ArrivalKind::Reasoning).map(|a| a.at)
     }
 
     pub fn last_token(&self) -> Option<Mono> {

@@ -11,6 +11,4 @@ pub mod transport;
 
 pub use dialect::{Arrival, ArrivalKind, Dialect, GenRequest, Provenance, Reply, Usage};
 pub use outcome::{Deadline, Grading, Outcome};
-pub use transport::{
-    EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest,
-};
+pub use transport::{EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest};

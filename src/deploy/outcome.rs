@@ -85,10 +85,9 @@ impl Outcome {
     pub fn grading(self) -> Grading {
         match self {
             Outcome::Completed => Grading::ByText,
-            Outcome::Truncated
-            | Outcome::Empty
-            | Outcome::RefusedByProvider
-            | Outcome::ContextOverflow => Grading::NoAnswer,
+            Outcome::Truncated | Outcome::Empty | Outcome::RefusedByProvider | Outcome::ContextOverflow => {
+                Grading::NoAnswer
+            }
             _ => Grading::Unscored,
         }
     }

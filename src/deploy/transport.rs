@@ -32,10 +32,7 @@ pub struct Target {
 
 impl std::fmt::Debug for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Target")
-            .field("name", &self.name)
-            .field("api", &self.api)
-            .finish_non_exhaustive()
+        f.debug_struct("Target").field("name", &self.name).field("api", &self.api).finish_non_exhaustive()
     }
 }
 
@@ -93,12 +90,7 @@ pub enum TransportError {
 impl TransportError {
     /// Whether the failure came before a connection stood.
     pub fn before_connection(&self) -> bool {
-        matches!(
-            self,
-            TransportError::Dns { .. }
-                | TransportError::Connect { .. }
-                | TransportError::Tls { .. }
-        )
+        matches!(self, TransportError::Dns { .. } | TransportError::Connect { .. } | TransportError::Tls { .. })
     }
 }
 
@@ -146,11 +138,7 @@ pub trait Lane: Send {
     /// Sends one request and reads the whole answer under the target's timeouts. A reused lane that closes before any
     /// response byte is reopened and the request sent once more. Never panics; failures are values in `Exchanged`.
     /// Dropping the future abandons the exchange and closes the lane.
-    fn exchange<'a>(
-        &'a mut self,
-        request: &'a WireRequest,
-        dialect: &'a dyn Dialect,
-    ) -> BoxFuture<'a, Exchanged>;
+    fn exchange<'a>(&'a mut self, request: &'a WireRequest, dialect: &'a dyn Dialect) -> BoxFuture<'a, Exchanged>;
 }
 
 /// Makes lanes: real sockets, or memory for the simulation.

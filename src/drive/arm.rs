@@ -75,10 +75,7 @@ impl ArmRunner {
 
     /// Asks the units of one slot, as many at a time as the load says, and waits until each has its outcome.
     pub async fn run_slot(&mut self, shared: &Shared, slot: SlotRef, units: Vec<Unit>) {
-        let units: Vec<Unit> = units
-            .into_iter()
-            .filter(|u| !shared.done.contains(&u.id))
-            .collect();
+        let units: Vec<Unit> = units.into_iter().filter(|u| !shared.done.contains(&u.id)).collect();
         if units.is_empty() || shared.stop.reason().is_some() {
             return;
         }
@@ -90,44 +87,17 @@ impl ArmRunner {
             return;
         }
         let (arm, at_us) = (self.name.clone(), shared.clock.now().as_us());
-        let SlotRef {
-            slot: number,
-            block,
-            phase,
-        } = slot;
-        shared
-            .sink
-            .emit(Event::SlotStarted {
-                slot: number,
-                block,
-                arm: arm.clone(),
-                at_us,
-                phase,
-            })
-            .await;
+        let SlotRef { slot: number, block, phase } = slot;
+        shared.sink.emit(Event::SlotStarted { slot: number, block, arm: arm.clone(), at_us, phase }).await;
         let left = self.work_off(shared, units).await;
         self.record_unsent(shared, &left).await;
         let at_us = shared.clock.now().as_us();
-        shared
-            .sink
-            .emit(Event::SlotEnded {
-                slot: number,
-                block,
-                arm,
-                at_us,
-                phase,
-            })
-            .await;
+        shared.sink.emit(Event::SlotEnded { slot: number, block, arm, at_us, phase }).await;
     }
 
     /// Checks and reopens every lane in the drained gap before the slot.
     async fn prepare_lanes(&mut self, shared: &Shared) {
-        let wanted = shared
-            .live
-            .load
-            .concurrency()
-            .min(self.deployment.limits.in_flight.unwrap_or(u32::MAX))
-            .max(1);
+        let wanted = shared.live.load.concurrency().min(self.deployment.limits.in_flight.unwrap_or(u32::MAX)).max(1);
         self.offers_max = 2 * wanted as usize;
         while self.lanes.len() < wanted as usize {
             self.lanes.push(shared.transport.lane(&self.target));
@@ -174,11 +144,7 @@ impl ArmRunner {
         }
         service.sort_unstable();
         self.service_ns = service.get(service.len() / 2).copied().or(self.service_ns);
-        if self.down.is_some() && shared.stop.reason().is_none() {
-            work.into_unsettled()
-        } else {
-            Vec::new()
-        }
+        if self.down.is_some() && shared.stop.reason().is_none() { work.into_unsettled() } else { Vec::new() }
     }
 
     fn start_crew(&mut self, shared: &Shared, exchange: &Arc<SlotExchange>) -> Crew {
@@ -201,12 +167,7 @@ impl ArmRunner {
     }
 
     /// Offers what may be sent now, a few jobs ahead of the lanes so that none waits for the next; returns when the next one may be.
-    fn offer(
-        &mut self,
-        shared: &Shared,
-        work: &mut SlotWork,
-        exchange: &SlotExchange,
-    ) -> Option<Mono> {
+    fn offer(&mut self, shared: &Shared, work: &mut SlotWork, exchange: &SlotExchange) -> Option<Mono> {
         loop {
             let now = shared.clock.now();
             if work.in_flight() >= self.offers_max {
@@ -224,8 +185,7 @@ impl ArmRunner {
                 shared.stop.request(EndReason::Budget(reason));
                 return None;
             }
-            let prepare =
-                |unit: &Unit| prepare(shared, &self.deployment, &self.target, self.dialect, unit);
+            let prepare = |unit: &Unit| prepare(shared, &self.deployment, &self.target, self.dialect, unit);
             exchange.offer(work.take(prepare)?);
             self.pacer.sent(now);
         }
@@ -240,13 +200,7 @@ impl ArmRunner {
         let (outcome, retry_after_s) = (reply.outcome, reply.retry_after_s);
         let pause = match unit.phase {
             Phase::Warmup => None,
-            Phase::Measured => retry::pause(
-                &shared.live.retry,
-                outcome,
-                done.attempt,
-                unit.id,
-                retry_after_s,
-            ),
+            Phase::Measured => retry::pause(&shared.live.retry, outcome, done.attempt, unit.id, retry_after_s),
         };
         let pause = pause.filter(|_| shared.stop.reason().is_none());
         let context = Context {
@@ -274,8 +228,7 @@ impl ArmRunner {
 
     /// A connection that never stood is no answer of this deployment at all.
     fn judge(&self, mut reply: Reply, exchanged: &Exchanged) -> Reply {
-        let never_connected =
-            matches!(&exchanged.end, EndOfBody::Broken(error) if error.before_connection());
+        let never_connected = matches!(&exchanged.end, EndOfBody::Broken(error) if error.before_connection());
         if never_connected && !self.answered {
             reply.outcome = Outcome::Unreachable;
         }
@@ -284,10 +237,7 @@ impl ArmRunner {
 
     fn account(&mut self, shared: &Shared, now: Mono, attempt: &Attempt) {
         let usage = attempt.usage;
-        self.pacer.spent(
-            now,
-            usage.prompt_tokens.unwrap_or(0) + usage.completion_tokens.unwrap_or(0),
-        );
+        self.pacer.spent(now, usage.prompt_tokens.unwrap_or(0) + usage.completion_tokens.unwrap_or(0));
         if let Some(usd) = shared.spend_of(&self.deployment, attempt) {
             shared.budget.spend(usd);
         }
@@ -296,18 +246,11 @@ impl ArmRunner {
     fn watch_health(&mut self, shared: &Shared, outcome: Outcome, message: &str) {
         match outcome {
             Outcome::Auth => {
-                let reason = format!(
-                    "`{}` refuses the credentials: {message}{}",
-                    self.name,
-                    self.key_hint()
-                );
+                let reason = format!("`{}` refuses the credentials: {message}{}", self.name, self.key_hint());
                 shared.stop.request(EndReason::Aborted(reason));
             }
             Outcome::RateLimited if message.contains("insufficient_quota") => {
-                shared.stop.request(EndReason::Aborted(format!(
-                    "`{}` has no quota left: {message}",
-                    self.name
-                )));
+                shared.stop.request(EndReason::Aborted(format!("`{}` has no quota left: {message}", self.name)));
             }
             Outcome::BadRequest | Outcome::Unreachable if !self.answered => {
                 self.refusals += 1;
@@ -326,11 +269,7 @@ impl ArmRunner {
     /// A refusing baseline ends the run: nothing can be compared. A candidate is given up once that is sure.
     fn refuse(&mut self, shared: &Shared, outcome: Outcome, message: &str, sure: bool) {
         if self.is_baseline {
-            let what = if outcome == Outcome::Unreachable {
-                "cannot be reached"
-            } else {
-                "refuses the request"
-            };
+            let what = if outcome == Outcome::Unreachable { "cannot be reached" } else { "refuses the request" };
             let reason = format!("the baseline `{}` {what}: {message}", self.name);
             shared.stop.request(EndReason::Aborted(reason));
         } else if sure {
@@ -379,34 +318,16 @@ async fn sleep_until(shared: &Shared, at: Option<Mono>) {
 /// How long the request was served, where it was answered to the end.
 fn service_ns(exchanged: &Exchanged) -> Option<u64> {
     let complete = matches!(exchanged.end, EndOfBody::Complete | EndOfBody::DoneMarker);
-    exchanged
-        .marks
-        .eof?
-        .since(exchanged.marks.sent?)
-        .filter(|_| complete)
+    exchanged.marks.eof?.since(exchanged.marks.sent?).filter(|_| complete)
 }
 
 /// The bytes of a unit: the arm's sampling with the unit's own seed, the prompt cut as the deployment says.
-fn prepare(
-    shared: &Shared,
-    deployment: &Deployment,
-    target: &Target,
-    dialect: &dyn Dialect,
-    unit: &Unit,
-) -> Prepared {
+fn prepare(shared: &Shared, deployment: &Deployment, target: &Target, dialect: &dyn Dialect, unit: &Unit) -> Prepared {
     let messages: &[Message] = match unit.phase {
-        Phase::Warmup => shared
-            .plan
-            .warmup
-            .get(unit.sample as usize)
-            .map(Vec::as_slice)
-            .unwrap_or_default(),
+        Phase::Warmup => shared.plan.warmup.get(unit.sample as usize).map(Vec::as_slice).unwrap_or_default(),
         Phase::Measured => shared.plan.live_messages(unit.sample),
     };
-    let cut = deployment
-        .context
-        .as_ref()
-        .and_then(|context| truncate::truncate(messages, context));
+    let cut = deployment.context.as_ref().and_then(|context| truncate::truncate(messages, context));
     let (messages, truncated_chars) = cut.map_or_else(|| (messages.to_vec(), 0), |(m, n)| (m, n));
     let task = shared.live.task(shared.task_of(unit));
     let mut sampling = deployment.sampling.clone();
@@ -424,9 +345,5 @@ fn prepare(
         response_format: task.and_then(|t| t.response_format.clone()),
         stream: true,
     };
-    Prepared {
-        request: dialect.request(target, &request),
-        sent_prompt_hash,
-        truncated_chars,
-    }
+    Prepared { request: dialect.request(target, &request), sent_prompt_hash, truncated_chars }
 }

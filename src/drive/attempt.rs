@@ -24,17 +24,10 @@ pub fn of_exchange(context: &Context<'_>, exchanged: &Exchanged, reply: Reply) -
     let mut attempt = blank(context, reply.outcome, timeline);
     attempt.arrival_gaps_us = gaps(exchanged, &reply);
     attempt.arrival_bytes = reply.arrivals.iter().map(|a| a.bytes).collect();
-    attempt.arrival_tokens = reply
-        .arrivals
-        .iter()
-        .map(|a| a.tokens)
-        .collect::<Option<_>>()
-        .unwrap_or_default();
+    attempt.arrival_tokens = reply.arrivals.iter().map(|a| a.tokens).collect::<Option<_>>().unwrap_or_default();
     attempt.output_tokens = output_tokens(&reply);
-    attempt.reasoning_streamed = reply
-        .arrivals
-        .iter()
-        .any(|a| matches!(a.kind, ArrivalKind::Reasoning | ArrivalKind::Mixed));
+    attempt.reasoning_streamed =
+        reply.arrivals.iter().any(|a| matches!(a.kind, ArrivalKind::Reasoning | ArrivalKind::Mixed));
     attempt.status = exchanged.status;
     attempt.stream = exchanged.stream;
     attempt.lane_reopened = exchanged.reopened;
@@ -51,14 +44,8 @@ pub fn of_exchange(context: &Context<'_>, exchanged: &Exchanged, reply: Reply) -
 
 /// The row of a request that was not sent because its arm is known to refuse.
 pub fn unsent(context: &Context<'_>, now: Mono, outcome: Outcome, error: String) -> Attempt {
-    let timeline = Timeline {
-        dispatched_us: now.as_us(),
-        ..Timeline::default()
-    };
-    Attempt {
-        error: Some(error),
-        ..blank(context, outcome, timeline)
-    }
+    let timeline = Timeline { dispatched_us: now.as_us(), ..Timeline::default() };
+    Attempt { error: Some(error), ..blank(context, outcome, timeline) }
 }
 
 fn blank(context: &Context<'_>, outcome: Outcome, timeline: Timeline) -> Attempt {
@@ -128,22 +115,13 @@ fn timeline(exchanged: &Exchanged, reply: &Reply) -> Timeline {
 /// Gaps between token-bearing events in microseconds; the first is from `sent`. Rounded from the instants, so that
 /// their sum never drifts from the timeline.
 fn gaps(exchanged: &Exchanged, reply: &Reply) -> Vec<u64> {
-    let mut before = exchanged
-        .marks
-        .sent
-        .unwrap_or(exchanged.marks.dispatched)
-        .as_us();
+    let mut before = exchanged.marks.sent.unwrap_or(exchanged.marks.dispatched).as_us();
     let gap = |at: u64| {
         let gap = at.saturating_sub(before);
         before = at;
         gap
     };
-    reply
-        .arrivals
-        .iter()
-        .map(|a| a.at.as_us())
-        .map(gap)
-        .collect()
+    reply.arrivals.iter().map(|a| a.at.as_us()).map(gap).collect()
 }
 
 fn output_tokens(reply: &Reply) -> Option<(u64, Provenance)> {

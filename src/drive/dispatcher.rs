@@ -41,11 +41,7 @@ impl Shared {
     pub fn task_of(&self, unit: &Unit) -> &str {
         match unit.phase {
             Phase::Warmup => "",
-            Phase::Measured => self
-                .plan
-                .samples
-                .get(unit.sample as usize)
-                .map_or("", |s| s.task.as_str()),
+            Phase::Measured => self.plan.samples.get(unit.sample as usize).map_or("", |s| s.task.as_str()),
         }
     }
 
@@ -72,32 +68,15 @@ pub async fn drive(shared: Arc<Shared>, arms: Vec<ArmRunner>) -> EndReason {
 
 async fn warm_up(shared: &Shared, arm: &mut ArmRunner) {
     let units = shared.plan.warmup_units(arm.index);
-    let has_work = shared
-        .plan
-        .slots()
-        .iter()
-        .any(|s| s.arm == arm.index && has_open(shared, *s));
+    let has_work = shared.plan.slots().iter().any(|s| s.arm == arm.index && has_open(shared, *s));
     if has_work {
         // Warm-up belongs to the session, not to the plan's progress: a resumed run warms up again.
-        arm.run_slot(
-            shared,
-            SlotRef {
-                slot: arm.index as u32,
-                block: 0,
-                phase: Phase::Warmup,
-            },
-            units,
-        )
-        .await;
+        arm.run_slot(shared, SlotRef { slot: arm.index as u32, block: 0, phase: Phase::Warmup }, units).await;
     }
 }
 
 fn has_open(shared: &Shared, slot: Slot) -> bool {
-    shared
-        .plan
-        .units_of(slot)
-        .iter()
-        .any(|unit| !shared.done.contains(&unit.id))
+    shared.plan.units_of(slot).iter().any(|unit| !shared.done.contains(&unit.id))
 }
 
 /// One arm at a time: each block's slots in the plan's order, drained in between.
@@ -123,21 +102,15 @@ async fn together(shared: &Arc<Shared>, arms: Vec<ArmRunner>) {
     for mut arm in arms {
         let shared = Arc::clone(shared);
         running.spawn(async move {
-            for slot in shared
-                .plan
-                .slots()
-                .into_iter()
-                .filter(|s| s.arm == arm.index)
-            {
+            let index = arm.index;
+            for slot in shared.plan.slots().into_iter().filter(|s| s.arm == index) {
                 run_planned(&shared, &mut arm, slot).await;
             }
         });
     }
     while let Some(joined) = running.join_next().await {
         if let Err(error) = joined {
-            shared.stop.request(EndReason::Aborted(format!(
-                "an arm's task was lost: {error}"
-            )));
+            shared.stop.request(EndReason::Aborted(format!("an arm's task was lost: {error}")));
         }
     }
     for block in &shared.plan.blocks {
@@ -147,16 +120,7 @@ async fn together(shared: &Arc<Shared>, arms: Vec<ArmRunner>) {
 
 async fn run_planned(shared: &Shared, arm: &mut ArmRunner, slot: Slot) {
     let units = shared.plan.units_of(slot);
-    arm.run_slot(
-        shared,
-        SlotRef {
-            slot: slot.index,
-            block: slot.block,
-            phase: Phase::Measured,
-        },
-        units,
-    )
-    .await;
+    arm.run_slot(shared, SlotRef { slot: slot.index, block: slot.block, phase: Phase::Measured }, units).await;
 }
 
 /// The drained gap: the journal is synced and texts may be graded before the next block.

@@ -53,14 +53,7 @@ impl SlotExchange {
     /// The receiver gets every `put`. It needs no bound of its own: each offered job puts at most one result.
     pub fn new() -> (SlotExchange, mpsc::UnboundedReceiver<Done>) {
         let (results, receiver) = mpsc::unbounded_channel();
-        (
-            SlotExchange {
-                state: Mutex::default(),
-                changed: Notify::new(),
-                results,
-            },
-            receiver,
-        )
+        (SlotExchange { state: Mutex::default(), changed: Notify::new(), results }, receiver)
     }
 
     pub fn offer(&self, job: Job) {

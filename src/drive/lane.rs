@@ -35,12 +35,7 @@ impl Crew {
         let total = lanes.len() as u32;
         let mut waiting: Vec<_> = (0..total).zip(lanes).collect();
         waiting.reverse();
-        Crew {
-            context,
-            waiting,
-            working: JoinSet::new(),
-            total,
-        }
+        Crew { context, waiting, working: JoinSet::new(), total }
     }
 
     /// Starts the first waiting lane now.
@@ -65,8 +60,7 @@ impl Crew {
     /// Ends the slot and gives the lanes back. A lane whose task was lost is left out and opened anew next time.
     pub async fn dismiss(mut self) -> Vec<Box<dyn Lane>> {
         self.context.exchange.close();
-        let mut lanes: Vec<Box<dyn Lane>> =
-            self.waiting.into_iter().map(|(_, lane)| lane).collect();
+        let mut lanes: Vec<Box<dyn Lane>> = self.waiting.into_iter().map(|(_, lane)| lane).collect();
         while let Some(joined) = self.working.join_next().await {
             lanes.extend(joined.ok());
         }
@@ -79,12 +73,7 @@ impl Crew {
     }
 }
 
-async fn work(
-    context: CrewContext,
-    id: u32,
-    mut lane: Box<dyn Lane>,
-    start_at: Mono,
-) -> Box<dyn Lane> {
+async fn work(context: CrewContext, id: u32, mut lane: Box<dyn Lane>, start_at: Mono) -> Box<dyn Lane> {
     tokio::select! {
         () = context.clock.sleep_until(start_at) => {}
         () = context.stop.cancelled() => return lane,
@@ -102,30 +91,17 @@ async fn work(
             () = context.stop.cancelled() => return lane,
         };
         let (unit, position, attempt) = (job.unit, job.position, job.attempt);
-        context.exchange.put(Done {
-            unit,
-            position,
-            attempt,
-            lane: id,
-            exchanged,
-        });
+        context.exchange.put(Done { unit, position, attempt, lane: id, exchanged });
     }
 }
 
 /// Opens the lanes that are not open, all at once, before a slot's clock starts. Gives them back in order with the
 /// first failure.
-pub async fn open_all(
-    lanes: Vec<Box<dyn Lane>>,
-    pool: &Handle,
-) -> (Vec<Box<dyn Lane>>, Option<TransportError>) {
+pub async fn open_all(lanes: Vec<Box<dyn Lane>>, pool: &Handle) -> (Vec<Box<dyn Lane>>, Option<TransportError>) {
     let mut opening = JoinSet::new();
     for (index, mut lane) in lanes.into_iter().enumerate() {
         let open = async move {
-            let opened = if lane.is_open() {
-                Ok(())
-            } else {
-                lane.open().await
-            };
+            let opened = if lane.is_open() { Ok(()) } else { lane.open().await };
             (index, lane, opened)
         };
         opening.spawn_on(open, pool);

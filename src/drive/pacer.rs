@@ -20,10 +20,7 @@ pub struct Pacer {
 
 impl Pacer {
     pub fn new(limits: Limits) -> Pacer {
-        Pacer {
-            limits,
-            ..Pacer::default()
-        }
+        Pacer { limits, ..Pacer::default() }
     }
 
     /// The earliest instant at which the next request may be sent.
@@ -33,16 +30,12 @@ impl Pacer {
         self.tokens.retain(|(at, _)| at.0 > horizon);
         let free_again = |at: Mono| at.plus_ns(MINUTE_NS);
         let by_requests = match (self.limits.requests_per_min, self.requests.len() as u64) {
-            (Some(limit), used) if used >= u64::from(limit) => {
-                self.requests.front().copied().map(free_again)
-            }
+            (Some(limit), used) if used >= u64::from(limit) => self.requests.front().copied().map(free_again),
             _ => None,
         };
         let used: u64 = self.tokens.iter().map(|(_, tokens)| tokens).sum();
         let by_tokens = match self.limits.tokens_per_min {
-            Some(limit) if used >= u64::from(limit) => {
-                self.tokens.front().map(|(at, _)| free_again(*at))
-            }
+            Some(limit) if used >= u64::from(limit) => self.tokens.front().map(|(at, _)| free_again(*at)),
             _ => None,
         };
         by_requests.max(by_tokens).unwrap_or(now).max(now)
@@ -72,11 +65,7 @@ pub struct BudgetState {
 
 impl BudgetState {
     pub fn new(budget: Budget) -> BudgetState {
-        BudgetState {
-            budget,
-            requests: AtomicU64::new(0),
-            micro_usd: AtomicU64::new(0),
-        }
+        BudgetState { budget, requests: AtomicU64::new(0), micro_usd: AtomicU64::new(0) }
     }
 
     /// Takes one request from the budget; the reason where none is left.
@@ -115,10 +104,7 @@ mod tests {
 
     #[test]
     fn holds_requests_until_the_minute_has_passed() {
-        let mut pacer = Pacer::new(Limits {
-            requests_per_min: Some(2),
-            ..Limits::default()
-        });
+        let mut pacer = Pacer::new(Limits { requests_per_min: Some(2), ..Limits::default() });
         for at in [0, SECOND] {
             assert_eq!(pacer.next_at(Mono(at)), Mono(at));
             pacer.sent(Mono(at));
@@ -129,51 +115,24 @@ mod tests {
 
     #[test]
     fn holds_tokens_too() {
-        let mut pacer = Pacer::new(Limits {
-            tokens_per_min: Some(100),
-            ..Limits::default()
-        });
+        let mut pacer = Pacer::new(Limits { tokens_per_min: Some(100), ..Limits::default() });
         pacer.spent(Mono(5), 100);
         assert_eq!(pacer.next_at(Mono(6)), Mono(60 * SECOND + 5));
     }
 
     #[test]
     fn each_budget_ends_the_run_with_its_reason() {
-        let budget = Budget {
-            requests: Some(1),
-            ..Budget::default()
-        };
+        let budget = Budget { requests: Some(1), ..Budget::default() };
         let state = BudgetState::new(budget);
         assert!(state.take_request(Mono(0)).is_ok());
-        assert!(
-            state
-                .take_request(Mono(0))
-                .unwrap_err()
-                .contains("budget.requests")
-        );
-        let state = BudgetState::new(Budget {
-            time: Some(Span::from_ms(5)),
-            ..Budget::default()
-        });
+        assert!(state.take_request(Mono(0)).unwrap_err().contains("budget.requests"));
+        let state = BudgetState::new(Budget { time: Some(Span::from_ms(5)), ..Budget::default() });
         assert!(state.take_request(Mono(4_999_999)).is_ok());
-        assert!(
-            state
-                .take_request(Mono(5_000_000))
-                .unwrap_err()
-                .contains("budget.time")
-        );
-        let state = BudgetState::new(Budget {
-            usd: Some(Decimal::new(1, 2)),
-            ..Budget::default()
-        });
+        assert!(state.take_request(Mono(5_000_000)).unwrap_err().contains("budget.time"));
+        let state = BudgetState::new(Budget { usd: Some(Decimal::new(1, 2)), ..Budget::default() });
         state.spend(Decimal::new(5, 3));
         assert!(state.take_request(Mono(0)).is_ok());
         state.spend(Decimal::new(5, 3));
-        assert!(
-            state
-                .take_request(Mono(0))
-                .unwrap_err()
-                .contains("budget.usd")
-        );
+        assert!(state.take_request(Mono(0)).unwrap_err().contains("budget.usd"));
     }
 }

@@ -12,26 +12,15 @@ const RETRY_AFTER_MAX_S: f64 = 600.0;
 /// The pause before the next attempt; `None` where this attempt decides the request.
 ///
 /// Exponential backoff with a jitter in [0.5, 1) that is seeded by unit and attempt, so that it repeats.
-pub fn pause(
-    policy: &Retry,
-    outcome: Outcome,
-    attempt: u32,
-    unit: Id,
-    retry_after_s: Option<f64>,
-) -> Option<Duration> {
+pub fn pause(policy: &Retry, outcome: Outcome, attempt: u32, unit: Id, retry_after_s: Option<f64>) -> Option<Duration> {
     if attempt >= policy.max_attempts || !retryable(policy, outcome) {
         return None;
     }
-    let doubled = policy
-        .base
-        .0
-        .saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
+    let doubled = policy.base.0.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
     let seed = Id::of("retry", &[&unit.0, &attempt.to_le_bytes()]).as_u64();
     let jitter = 0.5 + (seed >> 11) as f64 / (1_u64 << 53) as f64 / 2.0;
     let backoff = doubled.min(policy.cap.0).mul_f64(jitter);
-    let asked = retry_after_s
-        .filter(|s| s.is_finite() && *s > 0.0)
-        .map_or(0.0, |s| s.min(RETRY_AFTER_MAX_S));
+    let asked = retry_after_s.filter(|s| s.is_finite() && *s > 0.0).map_or(0.0, |s| s.min(RETRY_AFTER_MAX_S));
     Some(backoff.max(Duration::from_secs_f64(asked)))
 }
 

@@ -33,22 +33,10 @@ pub struct SlotWork {
 
 impl SlotWork {
     pub fn new(units: Vec<Unit>) -> SlotWork {
-        let due = (0..units.len())
-            .map(|position| (Mono(0), position))
-            .collect();
+        let due = (0..units.len()).map(|position| (Mono(0), position)).collect();
         let open = units.len();
-        let entry = |unit| Entry {
-            unit,
-            prepared: None,
-            attempts: 0,
-            settled: false,
-        };
-        SlotWork {
-            entries: units.into_iter().map(entry).collect(),
-            due,
-            in_flight: 0,
-            open,
-        }
+        let entry = |unit| Entry { unit, prepared: None, attempts: 0, settled: false };
+        SlotWork { entries: units.into_iter().map(entry).collect(), due, in_flight: 0, open }
     }
 
     /// Units without an outcome.
@@ -73,12 +61,7 @@ impl SlotWork {
         self.in_flight += 1;
         let prepared = entry.prepared.get_or_insert_with(|| prepare(&entry.unit));
         let request = prepared.request.clone();
-        Some(Job {
-            unit: entry.unit.id,
-            position,
-            attempt: entry.attempts,
-            request,
-        })
+        Some(Job { unit: entry.unit.id, position, attempt: entry.attempts, request })
     }
 
     pub fn unit(&self, position: usize) -> Option<(&Unit, &Prepared)> {
@@ -105,10 +88,6 @@ impl SlotWork {
     }
 
     pub fn into_unsettled(self) -> Vec<Unit> {
-        self.entries
-            .into_iter()
-            .filter(|e| !e.settled)
-            .map(|e| e.unit)
-            .collect()
+        self.entries.into_iter().filter(|e| !e.settled).map(|e| e.unit).collect()
     }
 }

@@ -12,9 +12,7 @@ pub struct Stop {
 
 impl Default for Stop {
     fn default() -> Self {
-        Stop {
-            reason: watch::Sender::new(None),
-        }
+        Stop { reason: watch::Sender::new(None) }
     }
 }
 
@@ -43,9 +41,7 @@ impl Stop {
     /// Resolves when requests in flight are to be given up. A spent budget lets them end: they are paid for.
     pub async fn cancelled(&self) {
         let mut receiver = self.reason.subscribe();
-        let hard = |reason: &Option<EndReason>| {
-            matches!(reason, Some(EndReason::Interrupted | EndReason::Aborted(_)))
-        };
+        let hard = |reason: &Option<EndReason>| matches!(reason, Some(EndReason::Interrupted | EndReason::Aborted(_)));
         let _ = receiver.wait_for(hard).await;
     }
 }

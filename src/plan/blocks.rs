@@ -18,26 +18,15 @@ pub fn cut(suite: &Suite, samples: &[Sample], arms: usize) -> Vec<Block> {
     let items = mixed_items(suite, samples);
     let concurrency = suite.load.concurrency().max(1) as usize;
     let single = arms == 1 || suite.arms == ArmsMode::Sequential;
-    let count = if single {
-        1
-    } else {
-        (items.len() / (4 * concurrency)).clamp(1, MAX_BLOCKS)
-    };
+    let count = if single { 1 } else { (items.len() / (4 * concurrency)).clamp(1, MAX_BLOCKS) };
     let orders = Orders::new(suite, arms);
     (0..count)
         .map(|index| {
-            let (from, to) = (
-                index * items.len() / count,
-                (index + 1) * items.len() / count,
-            );
+            let (from, to) = (index * items.len() / count, (index + 1) * items.len() / count);
             Block {
                 index: index as u32,
                 items: items.get(from..to).unwrap_or_default().to_vec(),
-                order: if suite.arms == ArmsMode::Alternate {
-                    orders.of_block(index)
-                } else {
-                    (0..arms).collect()
-                },
+                order: if suite.arms == ArmsMode::Alternate { orders.of_block(index) } else { (0..arms).collect() },
             }
         })
         .collect()
@@ -46,8 +35,7 @@ pub fn cut(suite: &Suite, samples: &[Sample], arms: usize) -> Vec<Block> {
 /// Each task's items are shuffled and laid evenly over [0, 1) with a random offset inside their own cell; sorting by
 /// place mixes the tasks in proportion, so that every block is a small copy of the whole.
 fn mixed_items(suite: &Suite, samples: &[Sample]) -> Vec<(u32, u32)> {
-    let mut placed: Vec<(f64, (u32, u32))> =
-        Vec::with_capacity(samples.len() * suite.repeats as usize);
+    let mut placed: Vec<(f64, (u32, u32))> = Vec::with_capacity(samples.len() * suite.repeats as usize);
     for task in &suite.tasks {
         let mut rng = world::rng(suite.sampling.seed, &format!("order/{}", task.name));
         let mut items: Vec<(u32, u32)> = samples

@@ -18,16 +18,10 @@ pub enum PlanError {
     #[error("task `{task}`: {reason}")]
     Dataset { task: String, reason: String },
     #[error("task `{task}`, row {row}: {reason}")]
-    Prompt {
-        task: String,
-        row: usize,
-        reason: String,
-    },
+    Prompt { task: String, row: usize, reason: String },
     #[error("no task of the suite has a row; give at least one task a dataset with rows")]
     Empty,
-    #[error(
-        "the plan asks {requests} requests, more than {MAX_REQUESTS}; lower `repeats` or a dataset's `limit`"
-    )]
+    #[error("the plan asks {requests} requests, more than {MAX_REQUESTS}; lower `repeats` or a dataset's `limit`")]
     TooLarge { requests: u64 },
     #[error("`--arm {name}` names no arm of this run; the arms are {known}")]
     UnknownArm { name: String, known: String },
@@ -71,22 +65,11 @@ pub fn build(suite: &Suite, live: &Suite, created_wall_ms: u64) -> Result<Plan, 
 fn arms(suite: &Suite) -> Vec<Arm> {
     let mut arms = Vec::new();
     for deployment in &suite.deployments {
-        arms.push(Arm {
-            name: deployment.name.clone(),
-            deployment: deployment.name.clone(),
-            twin_of: None,
-        });
-        let is_baseline = suite
-            .comparisons
-            .iter()
-            .any(|c| c.baseline == deployment.name);
+        arms.push(Arm { name: deployment.name.clone(), deployment: deployment.name.clone(), twin_of: None });
+        let is_baseline = suite.comparisons.iter().any(|c| c.baseline == deployment.name);
         if suite.noise_floor && is_baseline && suite.arms != ArmsMode::Together {
             let name = twin_name(suite, &deployment.name);
-            arms.push(Arm {
-                name,
-                deployment: deployment.name.clone(),
-                twin_of: Some(deployment.name.clone()),
-            });
+            arms.push(Arm { name, deployment: deployment.name.clone(), twin_of: Some(deployment.name.clone()) });
         }
     }
     arms
@@ -106,10 +89,8 @@ fn add_samples(
     samples: &mut Vec<Sample>,
     live_messages: &mut BTreeMap<u32, Vec<Message>>,
 ) -> Result<(), PlanError> {
-    let rows = dataset::read(task, None).map_err(|e| PlanError::Dataset {
-        task: task.name.clone(),
-        reason: e.to_string(),
-    })?;
+    let rows =
+        dataset::read(task, None).map_err(|e| PlanError::Dataset { task: task.name.clone(), reason: e.to_string() })?;
     let mut seen: BTreeMap<Id, u32> = BTreeMap::new();
     for (number, row) in rows.into_iter().enumerate() {
         let messages = render(task, &row, number)?;
@@ -123,11 +104,7 @@ fn add_samples(
             index,
             task: task.name.clone(),
             id: row.get("id").map(text_of),
-            cluster: task
-                .cluster_by
-                .as_ref()
-                .and_then(|column| row.get(column))
-                .map(text_of),
+            cluster: task.cluster_by.as_ref().and_then(|column| row.get(column)).map(text_of),
             row,
             messages,
             occurrence: *occurrence,
@@ -140,16 +117,12 @@ fn add_samples(
 
 fn render(task: &Task, row: &Row, number: usize) -> Result<Vec<Message>, PlanError> {
     let render_one = |message: &crate::spec::MessageTemplate| {
-        let content =
-            template::render_text(&message.content, row).map_err(|e| PlanError::Prompt {
-                task: task.name.clone(),
-                row: number + 1,
-                reason: e.to_string(),
-            })?;
-        Ok(Message {
-            role: message.role,
-            content,
-        })
+        let content = template::render_text(&message.content, row).map_err(|e| PlanError::Prompt {
+            task: task.name.clone(),
+            row: number + 1,
+            reason: e.to_string(),
+        })?;
+        Ok(Message { role: message.role, content })
     };
     task.messages.iter().map(render_one).collect()
 }

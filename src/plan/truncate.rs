@@ -10,19 +10,12 @@ pub const CHARS_PER_TOKEN: u64 = 4;
 /// number of characters cut; `None` where nothing had to be cut.
 pub fn truncate(messages: &[Message], context: &Context) -> Option<(Vec<Message>, u64)> {
     let budget = u64::from(context.max_prompt_tokens) * CHARS_PER_TOKEN;
-    let lengths: Vec<u64> = messages
-        .iter()
-        .map(|m| m.content.chars().count() as u64)
-        .collect();
+    let lengths: Vec<u64> = messages.iter().map(|m| m.content.chars().count() as u64).collect();
     let total: u64 = lengths.iter().sum();
     if total <= budget {
         return None;
     }
-    let (longest, length) = lengths
-        .iter()
-        .copied()
-        .enumerate()
-        .max_by_key(|&(index, length)| (length, index))?;
+    let (longest, length) = lengths.iter().copied().enumerate().max_by_key(|&(index, length)| (length, index))?;
     let kept = length.saturating_sub(total - budget);
     let mut cut = messages.to_vec();
     let message = cut.get_mut(longest)?;
@@ -39,11 +32,7 @@ fn keep_chars(text: &str, kept: usize, keep: Keep) -> String {
         Keep::MiddleOut => (kept.div_ceil(2), kept / 2),
     };
     let from_tail = chars.len().saturating_sub(tail);
-    chars
-        .iter()
-        .take(head)
-        .chain(chars.iter().skip(from_tail))
-        .collect()
+    chars.iter().take(head).chain(chars.iter().skip(from_tail)).collect()
 }
 
 #[cfg(test)]
@@ -52,17 +41,11 @@ mod tests {
     use crate::spec::Role;
 
     fn user(text: &str) -> Message {
-        Message {
-            role: Role::User,
-            content: text.to_owned(),
-        }
+        Message { role: Role::User, content: text.to_owned() }
     }
 
     fn cut(text: &str, tokens: u32, keep: Keep) -> Option<(String, u64)> {
-        let context = Context {
-            max_prompt_tokens: tokens,
-            keep,
-        };
+        let context = Context { max_prompt_tokens: tokens, keep };
         truncate(&[user(text)], &context).map(|(m, n)| (m[0].content.clone(), n))
     }
 
@@ -73,34 +56,15 @@ mod tests {
 
     #[test]
     fn each_rule_keeps_its_end() {
-        assert_eq!(
-            cut("abcdefghij", 2, Keep::Head),
-            Some(("abcdefgh".into(), 2))
-        );
-        assert_eq!(
-            cut("abcdefghij", 2, Keep::Tail),
-            Some(("cdefghij".into(), 2))
-        );
-        assert_eq!(
-            cut("abcdefghij", 2, Keep::MiddleOut),
-            Some(("abcdghij".into(), 2))
-        );
+        assert_eq!(cut("abcdefghij", 2, Keep::Head), Some(("abcdefgh".into(), 2)));
+        assert_eq!(cut("abcdefghij", 2, Keep::Tail), Some(("cdefghij".into(), 2)));
+        assert_eq!(cut("abcdefghij", 2, Keep::MiddleOut), Some(("abcdghij".into(), 2)));
     }
 
     #[test]
     fn cuts_between_characters_and_only_the_longest_message() {
-        let context = Context {
-            max_prompt_tokens: 1,
-            keep: Keep::Tail,
-        };
+        let context = Context { max_prompt_tokens: 1, keep: Keep::Tail };
         let (messages, n) = truncate(&[user("é"), user("äöüß€")], &context).unwrap();
-        assert_eq!(
-            (
-                messages[0].content.as_str(),
-                messages[1].content.as_str(),
-                n
-            ),
-            ("é", "üß€", 2)
-        );
+        assert_eq!((messages[0].content.as_str(), messages[1].content.as_str(), n), ("é", "üß€", 2));
     }
 }

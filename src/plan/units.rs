@@ -10,11 +10,7 @@ impl Plan {
         let mut slots = Vec::new();
         for block in &self.blocks {
             for &arm in &block.order {
-                slots.push(Slot {
-                    index: slots.len() as u32,
-                    block: block.index,
-                    arm,
-                });
+                slots.push(Slot { index: slots.len() as u32, block: block.index, arm });
             }
         }
         slots
@@ -27,13 +23,7 @@ impl Plan {
         };
         let before = self.items_before(block);
         let unit = |(position, &(sample, repeat)): (usize, &(u32, u32))| {
-            self.unit(
-                slot,
-                sample,
-                repeat,
-                before + position as u64,
-                position as u32,
-            )
+            self.unit(slot, sample, repeat, before + position as u64, position as u32)
         };
         block.items.iter().enumerate().filter_map(unit).collect()
     }
@@ -61,41 +51,20 @@ impl Plan {
 
     /// Requests of the measured phase: samples × repeats × arms.
     pub fn requests(&self) -> u64 {
-        self.blocks
-            .iter()
-            .map(|b| (b.items.len() * b.order.len()) as u64)
-            .sum()
+        self.blocks.iter().map(|b| (b.items.len() * b.order.len()) as u64).sum()
     }
 
     /// What is sent for a sample before truncation, with the environment filled in.
     pub fn live_messages(&self, sample: u32) -> &[Message] {
-        let own = || {
-            self.samples
-                .get(sample as usize)
-                .map(|s| s.messages.as_slice())
-                .unwrap_or_default()
-        };
-        self.live_messages
-            .get(&sample)
-            .map_or_else(own, Vec::as_slice)
+        let own = || self.samples.get(sample as usize).map(|s| s.messages.as_slice()).unwrap_or_default();
+        self.live_messages.get(&sample).map_or_else(own, Vec::as_slice)
     }
 
     fn items_before(&self, block: &Block) -> u64 {
-        self.blocks
-            .iter()
-            .take(block.index as usize)
-            .map(|b| b.items.len() as u64)
-            .sum()
+        self.blocks.iter().take(block.index as usize).map(|b| b.items.len() as u64).sum()
     }
 
-    fn unit(
-        &self,
-        slot: Slot,
-        sample: u32,
-        repeat: u32,
-        index: u64,
-        position: u32,
-    ) -> Option<Unit> {
+    fn unit(&self, slot: Slot, sample: u32, repeat: u32, index: u64, position: u32) -> Option<Unit> {
         let arm = self.arms.get(slot.arm)?;
         let sample_of = self.samples.get(sample as usize)?;
         Some(Unit {
@@ -119,34 +88,16 @@ fn unit_id(arm: &str, phase: Phase, index: u64) -> Id {
         Phase::Warmup => b"warmup",
         Phase::Measured => b"measured",
     };
-    Id::of(
-        "unit",
-        &[
-            arm.as_bytes(),
-            phase,
-            &0_u16.to_le_bytes(),
-            &index.to_le_bytes(),
-        ],
-    )
+    Id::of("unit", &[arm.as_bytes(), phase, &0_u16.to_le_bytes(), &index.to_le_bytes()])
 }
 
 /// hash(task, untruncated prompt, occurrence, repeat); the prompt's hash covers task and prompt.
 pub fn pair_key(sample: &Sample, repeat: u32) -> Id {
-    Id::of(
-        "pair",
-        &[
-            &sample.prompt_hash.0,
-            &sample.occurrence.to_le_bytes(),
-            &repeat.to_le_bytes(),
-        ],
-    )
+    Id::of("pair", &[&sample.prompt_hash.0, &sample.occurrence.to_le_bytes(), &repeat.to_le_bytes()])
 }
 
 /// hash(suite seed, sample, repeat), 31 bits: equal in all arms, different between repeats.
 fn request_seed(suite_seed: u64, sample: &Sample, repeat: u32) -> u32 {
-    let id = Id::of(
-        "seed",
-        &[&suite_seed.to_le_bytes(), &pair_key(sample, repeat).0],
-    );
+    let id = Id::of("seed", &[&suite_seed.to_le_bytes(), &pair_key(sample, repeat).0]);
     (id.as_u64() & 0x7fff_ffff) as u32
 }

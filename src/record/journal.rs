@@ -29,38 +29,20 @@ pub struct JournalWriter {
 
 impl JournalWriter {
     pub fn create(path: &Path) -> Result<JournalWriter, RecordError> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(path)
-            .map_err(|e| RecordError::at(path, e))?;
+        let file = OpenOptions::new().append(true).create_new(true).open(path).map_err(|e| RecordError::at(path, e))?;
         lock(&file, path)?;
-        let mut writer = JournalWriter {
-            file,
-            path: path.to_owned(),
-        };
-        writer.line(&Header {
-            format: JOURNAL_FORMAT.to_owned(),
-        })?;
+        let mut writer = JournalWriter { file, path: path.to_owned() };
+        writer.line(&Header { format: JOURNAL_FORMAT.to_owned() })?;
         Ok(writer)
     }
 
     /// Opens a journal for more events. A torn last line is cut off; returns how many bytes that were.
     pub fn resume(path: &Path) -> Result<(JournalWriter, u64), RecordError> {
         check_header(path)?;
-        let file = OpenOptions::new()
-            .append(true)
-            .open(path)
-            .map_err(|e| RecordError::at(path, e))?;
+        let file = OpenOptions::new().append(true).open(path).map_err(|e| RecordError::at(path, e))?;
         lock(&file, path)?;
         let torn = repair(path).map_err(|e| RecordError::at(path, e))?;
-        Ok((
-            JournalWriter {
-                file,
-                path: path.to_owned(),
-            },
-            torn,
-        ))
+        Ok((JournalWriter { file, path: path.to_owned() }, torn))
     }
 
     pub fn write(&mut self, event: &Event) -> Result<(), RecordError> {
@@ -68,27 +50,20 @@ impl JournalWriter {
     }
 
     pub fn sync(&mut self) -> Result<(), RecordError> {
-        self.file
-            .sync_data()
-            .map_err(|e| RecordError::at(&self.path, e))
+        self.file.sync_data().map_err(|e| RecordError::at(&self.path, e))
     }
 
     /// One write call for the whole line, so that lines never interleave and at most the last one is torn.
     fn line<T: Serialize>(&mut self, value: &T) -> Result<(), RecordError> {
-        let mut line =
-            serde_json::to_vec(value).map_err(|e| RecordError::encode(&self.path, &e))?;
+        let mut line = serde_json::to_vec(value).map_err(|e| RecordError::encode(&self.path, &e))?;
         line.push(b'\n');
-        self.file
-            .write_all(&line)
-            .map_err(|e| RecordError::at(&self.path, e))
+        self.file.write_all(&line).map_err(|e| RecordError::at(&self.path, e))
     }
 }
 
 /// One writer at a time: a second process on the same run is told so. The kernel frees the lock with the file.
 fn lock(file: &File, path: &Path) -> Result<(), RecordError> {
-    file.try_lock().map_err(|_| RecordError::Busy {
-        path: path.to_owned(),
-    })
+    file.try_lock().map_err(|_| RecordError::Busy { path: path.to_owned() })
 }
 
 /// Cuts what follows the last line feed. Returns the number of bytes cut.
@@ -121,31 +96,18 @@ fn repair(path: &Path) -> std::io::Result<u64> {
 fn check_header(path: &Path) -> Result<(), RecordError> {
     let file = File::open(path).map_err(|e| RecordError::at(path, e))?;
     let mut line = Vec::new();
-    BufReader::new(file)
-        .take(4096)
-        .read_until(b'\n', &mut line)
-        .map_err(|e| RecordError::at(path, e))?;
+    BufReader::new(file).take(4096).read_until(b'\n', &mut line).map_err(|e| RecordError::at(path, e))?;
     check_format(path, &line, JOURNAL_FORMAT)
 }
 
 /// The major version must be ours; `counterpoise.journal/2` is not read by this version.
 fn check_format(path: &Path, line: &[u8], expected: &str) -> Result<(), RecordError> {
-    let found = serde_json::from_slice::<Header>(line)
-        .map(|h| h.format)
-        .unwrap_or_default();
+    let found = serde_json::from_slice::<Header>(line).map(|h| h.format).unwrap_or_default();
     if found == expected {
         return Ok(());
     }
-    let found = if found.is_empty() {
-        "no format line".to_owned()
-    } else {
-        format!("format `{found}`")
-    };
-    Err(RecordError::Format {
-        path: path.to_owned(),
-        found,
-        expected: expected.to_owned(),
-    })
+    let found = if found.is_empty() { "no format line".to_owned() } else { format!("format `{found}`") };
+    Err(RecordError::Format { path: path.to_owned(), found, expected: expected.to_owned() })
 }
 
 /// Reads a JSONL file of a run line by line: never the whole file at once.
@@ -164,27 +126,13 @@ pub fn read(path: &Path) -> Result<Lines<Event>, RecordError> {
 }
 
 /// Opens any JSONL file of a run and checks its format line.
-pub(super) fn open_lines<T>(
-    path: &Path,
-    format: &str,
-    tolerate_torn: bool,
-) -> Result<Lines<T>, RecordError> {
+pub(super) fn open_lines<T>(path: &Path, format: &str, tolerate_torn: bool) -> Result<Lines<T>, RecordError> {
     let file = File::open(path).map_err(|e| RecordError::at(path, e))?;
     let mut reader = BufReader::with_capacity(256 * 1024, file);
     let mut first = Vec::new();
-    reader
-        .by_ref()
-        .take(4096)
-        .read_until(b'\n', &mut first)
-        .map_err(|e| RecordError::at(path, e))?;
+    reader.by_ref().take(4096).read_until(b'\n', &mut first).map_err(|e| RecordError::at(path, e))?;
     check_format(path, &first, format)?;
-    Ok(Lines {
-        reader,
-        path: path.to_owned(),
-        number: 1,
-        tolerate_torn,
-        of: std::marker::PhantomData,
-    })
+    Ok(Lines { reader, path: path.to_owned(), number: 1, tolerate_torn, of: std::marker::PhantomData })
 }
 
 impl<T: serde::de::DeserializeOwned> Iterator for Lines<T> {
@@ -192,11 +140,7 @@ impl<T: serde::de::DeserializeOwned> Iterator for Lines<T> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut line = Vec::new();
-        let read = self
-            .reader
-            .by_ref()
-            .take(MAX_LINE_BYTES)
-            .read_until(b'\n', &mut line);
+        let read = self.reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
         match read {
             Err(error) => return Some(Err(RecordError::at(&self.path, error))),
             Ok(0) => return None,
@@ -205,13 +149,11 @@ impl<T: serde::de::DeserializeOwned> Iterator for Lines<T> {
         if line.last() != Some(&b'\n') && self.tolerate_torn {
             return None;
         }
-        Some(
-            serde_json::from_slice(&line).map_err(|error| RecordError::Line {
-                path: self.path.clone(),
-                line: self.number,
-                reason: error.to_string(),
-            }),
-        )
+        Some(serde_json::from_slice(&line).map_err(|error| RecordError::Line {
+            path: self.path.clone(),
+            line: self.number,
+            reason: error.to_string(),
+        }))
     }
 }
 
@@ -221,11 +163,7 @@ mod tests {
     use crate::drive::EndReason;
 
     fn event(at_us: u64) -> Event {
-        Event::Ended {
-            at_us,
-            complete: true,
-            reason: EndReason::Done,
-        }
+        Event::Ended { at_us, complete: true, reason: EndReason::Done }
     }
 
     fn read_all(path: &Path) -> Vec<Event> {
@@ -246,10 +184,7 @@ mod tests {
     fn a_torn_last_line_is_ignored_and_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
-        JournalWriter::create(&path)
-            .unwrap()
-            .write(&event(1))
-            .unwrap();
+        JournalWriter::create(&path).unwrap().write(&event(1)).unwrap();
         let whole = std::fs::read(&path).unwrap();
         for torn in 1..40 {
             let mut bytes = whole.clone();
@@ -260,10 +195,7 @@ mod tests {
             assert_eq!(read_all(&path), vec![event(1)]);
             let (mut writer, cut) = JournalWriter::resume(&path).unwrap();
             assert_eq!(cut, line.len() as u64);
-            assert!(matches!(
-                JournalWriter::resume(&path),
-                Err(RecordError::Busy { .. })
-            ));
+            assert!(matches!(JournalWriter::resume(&path), Err(RecordError::Busy { .. })));
             writer.write(&event(3)).unwrap();
             assert_eq!(read_all(&path), vec![event(1), event(3)]);
         }
@@ -277,12 +209,7 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         bytes.extend_from_slice(b"{\"t\":\"nonsense\"}\n");
         std::fs::write(&path, &bytes).unwrap();
-        let error = read(&path)
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap_err()
-            .to_string();
+        let error = read(&path).unwrap().next().unwrap().unwrap_err().to_string();
         assert!(error.contains("line 2"), "{error}");
     }
 
@@ -292,9 +219,6 @@ mod tests {
         let path = dir.path().join("journal.jsonl");
         std::fs::write(&path, "{\"format\":\"counterpoise.journal/2\"}\n").unwrap();
         assert!(matches!(read(&path), Err(RecordError::Format { .. })));
-        assert!(matches!(
-            JournalWriter::resume(&path),
-            Err(RecordError::Format { .. })
-        ));
+        assert!(matches!(JournalWriter::resume(&path), Err(RecordError::Format { .. })));
     }
 }

@@ -28,15 +28,11 @@ impl RunDir {
         if path.is_dir() {
             let mut entries = fs::read_dir(path).map_err(|e| RecordError::at(path, e))?;
             if entries.next().is_some() {
-                return Err(RecordError::NotEmpty {
-                    path: path.to_owned(),
-                });
+                return Err(RecordError::NotEmpty { path: path.to_owned() });
             }
         }
         fs::create_dir_all(path).map_err(|e| RecordError::at(path, e))?;
-        let dir = RunDir {
-            path: path.to_owned(),
-        };
+        let dir = RunDir { path: path.to_owned() };
         dir.write_samples(&plan.samples)?;
         dir.write_json("plan.json", plan)?;
         Ok(dir)
@@ -44,16 +40,8 @@ impl RunDir {
 
     /// Opens a recorded run.
     pub fn open(path: &Path) -> Result<RunDir, RecordError> {
-        let dir = RunDir {
-            path: path.to_owned(),
-        };
-        if dir.file("plan.json").is_file() {
-            Ok(dir)
-        } else {
-            Err(RecordError::NotARun {
-                path: path.to_owned(),
-            })
-        }
+        let dir = RunDir { path: path.to_owned() };
+        if dir.file("plan.json").is_file() { Ok(dir) } else { Err(RecordError::NotARun { path: path.to_owned() }) }
     }
 
     pub fn path(&self) -> &Path {
@@ -67,18 +55,12 @@ impl RunDir {
     pub fn plan(&self) -> Result<Plan, RecordError> {
         let path = self.file("plan.json");
         let text = fs::read(&path).map_err(|e| RecordError::at(&path, e))?;
-        let head: Header =
-            serde_json::from_slice(&text).map_err(|e| RecordError::encode(&path, &e))?;
+        let head: Header = serde_json::from_slice(&text).map_err(|e| RecordError::encode(&path, &e))?;
         if head.format != PLAN_FORMAT {
             let found = format!("format `{}`", head.format);
-            return Err(RecordError::Format {
-                path,
-                found,
-                expected: PLAN_FORMAT.to_owned(),
-            });
+            return Err(RecordError::Format { path, found, expected: PLAN_FORMAT.to_owned() });
         }
-        let mut plan: Plan =
-            serde_json::from_slice(&text).map_err(|e| RecordError::encode(&path, &e))?;
+        let mut plan: Plan = serde_json::from_slice(&text).map_err(|e| RecordError::encode(&path, &e))?;
         plan.samples = self.samples()?.collect::<Result<_, _>>()?;
         Ok(plan)
     }
@@ -118,8 +100,7 @@ impl RunDir {
 
     /// Writes a JSON file of the run in the same careful way.
     pub fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), RecordError> {
-        let mut text = serde_json::to_vec_pretty(value)
-            .map_err(|e| RecordError::encode(&self.file(name), &e))?;
+        let mut text = serde_json::to_vec_pretty(value).map_err(|e| RecordError::encode(&self.file(name), &e))?;
         text.push(b'\n');
         write_file(&self.file(name), &text)
     }
@@ -141,11 +122,7 @@ impl RunDir {
     }
 
     fn write_samples(&self, samples: &[Sample]) -> Result<u64, RecordError> {
-        self.write_lines(
-            "samples.jsonl",
-            SAMPLES_FORMAT,
-            samples.iter().cloned().map(Ok),
-        )
+        self.write_lines("samples.jsonl", SAMPLES_FORMAT, samples.iter().cloned().map(Ok))
     }
 
     fn write_lines<T: Serialize>(
@@ -160,16 +137,11 @@ impl RunDir {
         let mut count = 0;
         {
             let mut out = BufWriter::new(temporary.as_file());
-            let mut line =
-                |bytes: Vec<u8>| out.write_all(&bytes).and_then(|()| out.write_all(b"\n"));
-            let header = Header {
-                format: format.to_owned(),
-            };
-            line(serde_json::to_vec(&header).map_err(|e| RecordError::encode(&path, &e))?)
-                .map_err(at)?;
+            let mut line = |bytes: Vec<u8>| out.write_all(&bytes).and_then(|()| out.write_all(b"\n"));
+            let header = Header { format: format.to_owned() };
+            line(serde_json::to_vec(&header).map_err(|e| RecordError::encode(&path, &e))?).map_err(at)?;
             for value in values {
-                line(serde_json::to_vec(&value?).map_err(|e| RecordError::encode(&path, &e))?)
-                    .map_err(at)?;
+                line(serde_json::to_vec(&value?).map_err(|e| RecordError::encode(&path, &e))?).map_err(at)?;
                 count += 1;
             }
             out.flush().map_err(at)?;
@@ -188,15 +160,9 @@ pub struct Progress {
 
 /// Writes a file so that either the old or the new content stands, never half of it.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<(), RecordError> {
-    let folder = path
-        .parent()
-        .filter(|p| !p.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let mut temporary =
-        tempfile::NamedTempFile::new_in(folder).map_err(|e| RecordError::at(path, e))?;
-    temporary
-        .write_all(content)
-        .map_err(|e| RecordError::at(path, e))?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(|e| RecordError::at(path, e))?;
+    temporary.write_all(content).map_err(|e| RecordError::at(path, e))?;
     persist(temporary, path)
 }
 
@@ -204,13 +170,7 @@ fn persist(temporary: tempfile::NamedTempFile, path: &Path) -> Result<(), Record
     use std::os::unix::fs::PermissionsExt;
     let at = |e: std::io::Error| RecordError::at(path, e);
     // A temporary file is private; what a run leaves behind is for whoever may read the directory.
-    temporary
-        .as_file()
-        .set_permissions(fs::Permissions::from_mode(0o644))
-        .map_err(at)?;
+    temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644)).map_err(at)?;
     temporary.as_file().sync_data().map_err(at)?;
-    temporary
-        .persist(path)
-        .map(|_: File| ())
-        .map_err(|e| at(e.error))
+    temporary.persist(path).map(|_: File| ()).map_err(|e| at(e.error))
 }

@@ -30,34 +30,15 @@ pub enum Each {
 #[serde(rename_all = "snake_case")]
 pub enum GateKind {
     /// Non-inferiority of a quality metric: `margin` and `at_least` are shares (0.02 for 2pp).
-    Quality {
-        metric: String,
-        margin: f64,
-        confidence: f64,
-        at_least: Option<f64>,
-        each: Option<Each>,
-    },
+    Quality { metric: String, margin: f64, confidence: f64, at_least: Option<f64>, each: Option<Each> },
     /// Ratio candidate ÷ baseline; decided by the interval's end at `confidence` (one-sided).
-    Speed {
-        metric: SpeedMetric,
-        ratio_at_most: Option<f64>,
-        ratio_at_least: Option<f64>,
-        confidence: f64,
-    },
+    Speed { metric: SpeedMetric, ratio_at_most: Option<f64>, ratio_at_least: Option<f64>, confidence: f64 },
     /// All of `slo:`; by the observed value, by a bound where `confidence` is set.
     Slo { confidence: Option<f64> },
     /// A rate of the candidate's requests (`error_rate`, `timeout_rate`, `truncated_rate`, `empty_rate`, `retry_rate`).
-    Stability {
-        metric: String,
-        at_most: f64,
-        confidence: Option<f64>,
-    },
+    Stability { metric: String, at_most: f64, confidence: Option<f64> },
     /// `usd_per_request` or `usd_per_success`, candidate ÷ baseline.
-    Cost {
-        metric: CostMetric,
-        ratio_at_most: f64,
-        confidence: f64,
-    },
+    Cost { metric: CostMetric, ratio_at_most: f64, confidence: f64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,10 +61,4 @@ impl Gate {
 }
 
 /// The rates that a stability gate may name.
-pub const STABILITY_METRICS: [&str; 5] = [
-    "error_rate",
-    "timeout_rate",
-    "truncated_rate",
-    "empty_rate",
-    "retry_rate",
-];
+pub const STABILITY_METRICS: [&str; 5] = ["error_rate", "timeout_rate", "truncated_rate", "empty_rate", "retry_rate"];

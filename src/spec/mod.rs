@@ -12,11 +12,10 @@ pub mod template;
 
 pub use gate::{CostMetric, Each, Gate, GateKind, STABILITY_METRICS, Scope};
 pub use suite::{
-    Api, ArmsMode, Budget, CacheMode, Comparison, Context, Deployment, Keep, LatencyFigure, Limits,
-    Load, Optimization, PERCENTILES, Price, Retry, RetryOn, Sampling, SloTarget, SpeedMetric,
-    Start, Suite, Timeouts,
+    Api, ArmsMode, Budget, CacheMode, Comparison, Context, Deployment, Keep, LatencyFigure, Limits, Load, Optimization,
+    PERCENTILES, Price, Retry, RetryOn, Sampling, SloTarget, SpeedMetric, Start, Suite, Timeouts,
 };
 pub use task::{
-    Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale,
-    Role, Row, Task, Which,
+    Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task,
+    Which,
 };

@@ -160,11 +160,7 @@ pub struct Budget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum Load {
-    Closed {
-        concurrency: u32,
-        warmup_requests: u32,
-        start: Start,
-    },
+    Closed { concurrency: u32, warmup_requests: u32, start: Start },
 }
 
 impl Load {
@@ -176,9 +172,7 @@ impl Load {
 
     pub fn warmup_requests(&self) -> u32 {
         match self {
-            Load::Closed {
-                warmup_requests, ..
-            } => *warmup_requests,
+            Load::Closed { warmup_requests, .. } => *warmup_requests,
         }
     }
 }
@@ -244,10 +238,7 @@ pub struct SloTarget {
 /// A speed figure by name: `ttft_p50`, `requests_per_s`, `error_rate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SpeedMetric {
-    Latency {
-        figure: LatencyFigure,
-        percentile: u8,
-    },
+    Latency { figure: LatencyFigure, percentile: u8 },
     RequestsPerS,
     OutputTokensPerS,
     InputTokensPerS,
@@ -297,19 +288,16 @@ impl SpeedMetric {
 
     /// Every name that a suite may write.
     pub fn all_names() -> Vec<String> {
-        let latencies = LatencyFigure::ALL.into_iter().flat_map(|figure| {
-            PERCENTILES.map(|percentile| SpeedMetric::Latency { figure, percentile })
-        });
+        let latencies = LatencyFigure::ALL
+            .into_iter()
+            .flat_map(|figure| PERCENTILES.map(|percentile| SpeedMetric::Latency { figure, percentile }));
         let rest = [
             SpeedMetric::RequestsPerS,
             SpeedMetric::OutputTokensPerS,
             SpeedMetric::InputTokensPerS,
             SpeedMetric::ErrorRate,
         ];
-        latencies
-            .chain(rest)
-            .map(|metric| metric.to_string())
-            .collect()
+        latencies.chain(rest).map(|metric| metric.to_string()).collect()
     }
 }
 
@@ -341,19 +329,12 @@ impl std::str::FromStr for SpeedMetric {
         plain
             .or_else(|| {
                 let (figure, percentile) = text.split_once("_p")?;
-                let figure = LatencyFigure::ALL
-                    .into_iter()
-                    .find(|f| f.name() == figure)?;
-                let percentile = PERCENTILES
-                    .into_iter()
-                    .find(|p| p.to_string() == percentile)?;
+                let figure = LatencyFigure::ALL.into_iter().find(|f| f.name() == figure)?;
+                let percentile = PERCENTILES.into_iter().find(|p| p.to_string() == percentile)?;
                 Some(SpeedMetric::Latency { figure, percentile })
             })
             .ok_or_else(|| {
-                format!(
-                    "`{text}` is not a speed metric; use one of {}",
-                    SpeedMetric::all_names().join(", ")
-                )
+                format!("`{text}` is not a speed metric; use one of {}", SpeedMetric::all_names().join(", "))
             })
     }
 }

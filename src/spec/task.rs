@@ -82,31 +82,12 @@ pub struct GraderSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GraderKind {
-    Exact {
-        answer: Field,
-    },
-    Contains {
-        answer: Field,
-    },
-    Regex {
-        pattern: String,
-        which: Which,
-        answer: Option<Field>,
-    },
-    Numeric {
-        answer: Field,
-        abs_tolerance: f64,
-        rel_tolerance: f64,
-        locale: NumberLocale,
-    },
-    Choice {
-        answer: Field,
-        options: Field,
-    },
-    Json {
-        schema: Option<JsonSchemaRef>,
-        fields: Option<Field>,
-    },
+    Exact { answer: Field },
+    Contains { answer: Field },
+    Regex { pattern: String, which: Which, answer: Option<Field> },
+    Numeric { answer: Field, abs_tolerance: f64, rel_tolerance: f64, locale: NumberLocale },
+    Choice { answer: Field, options: Field },
+    Json { schema: Option<JsonSchemaRef>, fields: Option<Field> },
     All(Vec<GraderSpec>),
     Any(Vec<GraderSpec>),
     Not(Box<GraderSpec>),
