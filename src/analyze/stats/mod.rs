@@ -3,13 +3,24 @@
 //! No function here reads, writes, logs or panics. What the data don't determine is `None`, never 0 or NaN. Levels of
 //! intervals are two-sided; a `confidence` is one-sided.
 
+pub mod graded;
+pub mod holm;
 pub mod paired;
+pub mod percentiles;
+pub mod permutation;
+mod random;
 pub mod rates;
 pub mod special;
 pub mod tango;
 pub mod unconditional;
 
+pub use graded::{
+    MeanError, VarianceParts, clustered_mean_error, clustered_paired_mean, mean_error, paired_mean, variance_parts,
+};
+pub use holm::holm;
 pub use paired::{Design, Mcnemar, PairedCounts, fail_power, mcnemar, n_to_decide, pass_power};
+pub use percentiles::{interval_ranks, is_printable, percentile, percentile_estimate, sorted};
+pub use permutation::{EXACT_SIGN_FLIPS, SignFlip, sign_flip};
 pub use rates::{clopper_pearson, clopper_pearson_lower, clopper_pearson_upper, wilson};
 pub use tango::{tango, tango_p_values, tango_statistic, zero_discordance_half_width};
 pub use unconditional::{EXACT_UP_TO, NonInferiority, exact_p_above, exact_p_below, non_inferiority};
