@@ -3,6 +3,8 @@
 //! No function here reads, writes, logs or panics. What the data don't determine is `None`, never 0 or NaN. Levels of
 //! intervals are two-sided; a `confidence` is one-sided.
 
+pub mod blocks;
+pub mod cost;
 pub mod graded;
 pub mod holm;
 pub mod paired;
@@ -14,6 +16,10 @@ pub mod special;
 pub mod tango;
 pub mod unconditional;
 
+pub use blocks::{
+    BlockPair, BlockSums, ENOUGH_BLOCKS, FEWEST_BLOCKS, Resampling, Sums, mean_ratio, percentile_ratio, sums_ratio,
+};
+pub use cost::{Spend, cost_per_success, cost_ratio};
 pub use graded::{
     MeanError, VarianceParts, clustered_mean_error, clustered_paired_mean, mean_error, paired_mean, variance_parts,
 };
