@@ -34,7 +34,14 @@ impl Estimate {
     /// Builds an estimate; values that are not finite become absent, and ends are put in order.
     ///
     /// A level outside (0, 1) can't hold an interval: both ends become absent and the level is 0.
-    pub fn new(point: Option<f64>, low: Option<f64>, high: Option<f64>, level: f64, n: u64, method: &str) -> Self {
+    pub fn new(
+        point: Option<f64>,
+        low: Option<f64>,
+        high: Option<f64>,
+        level: f64,
+        n: u64,
+        method: &str,
+    ) -> Self {
         let (point, mut low, mut high) = (finite(point), finite(low), finite(high));
         if let (Some(l), Some(h)) = (low, high)
             && l > h
@@ -45,7 +52,14 @@ impl Estimate {
         if !level_holds {
             (low, high) = (None, None);
         }
-        Self { point, low, high, level: if level_holds { level } else { 0.0 }, n, method: method.to_owned() }
+        Self {
+            point,
+            low,
+            high,
+            level: if level_holds { level } else { 0.0 },
+            n,
+            method: method.to_owned(),
+        }
     }
 
     /// A figure without an interval: too little data for one, or none is defined.
@@ -70,14 +84,25 @@ impl Estimate {
         let (low, high) = (self.low.map(&f), self.high.map(&f));
         // With one end absent, its image must end up on the proper side: a falling function swaps the sides.
         let falls = match (self.low, self.point, self.high) {
-            (Some(a), _, Some(b)) | (Some(a), Some(b), None) | (None, Some(a), Some(b)) if a < b => f(a) > f(b),
+            (Some(a), _, Some(b)) | (Some(a), Some(b), None) | (None, Some(a), Some(b))
+                if a < b =>
+            {
+                f(a) > f(b)
+            }
             _ => {
                 let at = self.low.or(self.high).or(self.point).unwrap_or(0.0);
                 f(at) > f(at + at.abs().max(1.0))
             }
         };
         let (low, high) = if falls { (high, low) } else { (low, high) };
-        Self::new(self.point.map(&f), low, high, self.level, self.n, &self.method)
+        Self::new(
+            self.point.map(&f),
+            low,
+            high,
+            self.level,
+            self.n,
+            &self.method,
+        )
     }
 
     /// Whether the interval leaves `value` out. An absent end leaves nothing out.
@@ -107,7 +132,7 @@ impl Estimate {
 /// The two-sided level that is shown for a one-sided `confidence`: 0.95 → 0.90. Its lower end is the one-sided lower
 /// bound at that confidence, its upper end the one-sided upper bound. Absent unless 0.5 < confidence < 1.
 pub fn two_sided_level(confidence: f64) -> Option<f64> {
-    (confidence > 0.5 && confidence < 1.0).then(|| 1.0 - 2.0 * (1.0 - confidence))
+    (confidence > 0.5 && confidence < 1.0).then_some(1.0 - 2.0 * (1.0 - confidence))
 }
 
 fn finite(value: Option<f64>) -> Option<f64> {
@@ -120,11 +145,24 @@ mod tests {
 
     #[test]
     fn not_a_number_and_infinity_become_absent() {
-        let estimate = Estimate::new(Some(f64::NAN), Some(f64::NEG_INFINITY), Some(1.0), 0.9, 3, "t");
-        assert_eq!((estimate.point, estimate.low, estimate.high), (None, None, Some(1.0)));
+        let estimate = Estimate::new(
+            Some(f64::NAN),
+            Some(f64::NEG_INFINITY),
+            Some(1.0),
+            0.9,
+            3,
+            "t",
+        );
+        assert_eq!(
+            (estimate.point, estimate.low, estimate.high),
+            (None, None, Some(1.0))
+        );
         assert!(estimate.is_sound());
         let json = serde_json::to_string(&estimate).unwrap();
-        assert_eq!(json, r#"{"point":null,"low":null,"high":1.0,"level":0.9,"n":3,"method":"t"}"#);
+        assert_eq!(
+            json,
+            r#"{"point":null,"low":null,"high":1.0,"level":0.9,"n":3,"method":"t"}"#
+        );
         assert_eq!(serde_json::from_str::<Estimate>(&json).unwrap(), estimate);
     }
 
@@ -132,14 +170,20 @@ mod tests {
     fn a_level_that_is_none_holds_no_interval() {
         for level in [0.0, 1.0, -0.5, f64::NAN, f64::INFINITY] {
             let estimate = Estimate::new(Some(0.5), Some(0.4), Some(0.6), level, 3, "t");
-            assert_eq!((estimate.low, estimate.high, estimate.level), (None, None, 0.0));
+            assert_eq!(
+                (estimate.low, estimate.high, estimate.level),
+                (None, None, 0.0)
+            );
         }
     }
 
     #[test]
     fn a_negative_scale_swaps_the_ends() {
         let estimate = Estimate::new(Some(1.0), Some(0.5), Some(2.0), 0.9, 3, "t").scale(-2.0);
-        assert_eq!((estimate.point, estimate.low, estimate.high), (Some(-2.0), Some(-4.0), Some(-1.0)));
+        assert_eq!(
+            (estimate.point, estimate.low, estimate.high),
+            (Some(-2.0), Some(-4.0), Some(-1.0))
+        );
     }
 
     #[test]
@@ -148,7 +192,10 @@ mod tests {
         let inverse = lower_bound_only.map(|v| 1.0 / v);
         assert_eq!((inverse.low, inverse.high), (None, Some(0.25)));
         let half_open = Estimate::new(Some(8.0), Some(4.0), None, 0.9, 3, "t").map(|v| 1.0 / v);
-        assert_eq!((half_open.point, half_open.low, half_open.high), (Some(0.125), None, Some(0.25)));
+        assert_eq!(
+            (half_open.point, half_open.low, half_open.high),
+            (Some(0.125), None, Some(0.25))
+        );
         let negated = Estimate::new(None, Some(-4.0), None, 0.9, 3, "t").scale(-1.0);
         assert_eq!((negated.low, negated.high), (None, Some(4.0)));
     }

@@ -65,7 +65,11 @@ pub struct Resampling {
 impl Resampling {
     /// 2 000 resamples.
     pub fn new(level: f64, seed: u64) -> Self {
-        Self { level, resamples: 2000, seed }
+        Self {
+            level,
+            resamples: 2000,
+            seed,
+        }
     }
 }
 
@@ -74,11 +78,22 @@ impl Resampling {
 ///
 /// Absent where an arm has no values or the baseline's percentile is not positive.
 pub fn percentile_ratio(blocks: &[BlockPair], q: f64, resampling: &Resampling) -> Estimate {
-    let used: Vec<&BlockPair> = blocks.iter().filter(|block| has_values(&block.baseline) || has_values(&block.candidate)).collect();
+    let used: Vec<&BlockPair> = blocks
+        .iter()
+        .filter(|block| has_values(&block.baseline) || has_values(&block.candidate))
+        .collect();
     let baseline = Pooled::new(used.iter().map(|block| block.baseline.as_slice()));
     let candidate = Pooled::new(used.iter().map(|block| block.candidate.as_slice()));
-    let ratio = |times: &[u32]| positive_ratio(candidate.percentile(times, q)?, baseline.percentile(times, q)?);
-    let both = used.iter().filter(|block| has_values(&block.baseline) && has_values(&block.candidate)).count();
+    let ratio = |times: &[u32]| {
+        positive_ratio(
+            candidate.percentile(times, q)?,
+            baseline.percentile(times, q)?,
+        )
+    };
+    let both = used
+        .iter()
+        .filter(|block| has_values(&block.baseline) && has_values(&block.candidate))
+        .count();
     bootstrap(used.len(), both, ratio, resampling)
 }
 
@@ -86,11 +101,17 @@ pub fn percentile_ratio(blocks: &[BlockPair], q: f64, resampling: &Resampling) -
 pub fn mean_ratio(blocks: &[BlockPair], resampling: &Resampling) -> Estimate {
     let sums = |values: &[f64]| {
         let finite = values.iter().filter(|value| value.is_finite());
-        Sums { amount: finite.clone().sum(), per: finite.count() as f64 }
+        Sums {
+            amount: finite.clone().sum(),
+            per: finite.count() as f64,
+        }
     };
     let blocks: Vec<BlockSums> = blocks
         .iter()
-        .map(|block| BlockSums { baseline: sums(&block.baseline), candidate: sums(&block.candidate) })
+        .map(|block| BlockSums {
+            baseline: sums(&block.baseline),
+            candidate: sums(&block.candidate),
+        })
         .collect();
     sums_ratio(&blocks, resampling)
 }
@@ -102,31 +123,46 @@ pub fn mean_ratio(blocks: &[BlockPair], resampling: &Resampling) -> Estimate {
 /// as an infinite ratio on its side, so that the end it reaches is absent rather than wrong. Blocks with negative or
 /// non-finite sums are left out.
 pub fn sums_ratio(blocks: &[BlockSums], resampling: &Resampling) -> Estimate {
-    let sound = |sums: &Sums| sums.amount.is_finite() && sums.per.is_finite() && sums.amount >= 0.0 && sums.per >= 0.0;
+    let sound = |sums: &Sums| {
+        sums.amount.is_finite() && sums.per.is_finite() && sums.amount >= 0.0 && sums.per >= 0.0
+    };
     let empty = |sums: &Sums| sums.amount == 0.0 && sums.per == 0.0;
     let used: Vec<&BlockSums> = blocks
         .iter()
-        .filter(|b| sound(&b.baseline) && sound(&b.candidate) && !(empty(&b.baseline) && empty(&b.candidate)))
+        .filter(|b| {
+            sound(&b.baseline)
+                && sound(&b.candidate)
+                && !(empty(&b.baseline) && empty(&b.candidate))
+        })
         .collect();
     let ratio = |times: &[u32]| {
         let baseline = weighted(times, used.iter().map(|b| &b.baseline));
         let candidate = weighted(times, used.iter().map(|b| &b.candidate));
-        let (above, below) = (candidate.amount * baseline.per, candidate.per * baseline.amount);
+        let (above, below) = (
+            candidate.amount * baseline.per,
+            candidate.per * baseline.amount,
+        );
         match (above > 0.0, below > 0.0) {
             (_, true) => Some(above / below),
             (true, false) => Some(f64::INFINITY),
             (false, false) => None,
         }
     };
-    let both = used.iter().filter(|b| !empty(&b.baseline) && !empty(&b.candidate)).count();
+    let both = used
+        .iter()
+        .filter(|b| !empty(&b.baseline) && !empty(&b.candidate))
+        .count();
     bootstrap(used.len(), both, ratio, resampling)
 }
 
 fn weighted<'a>(times: &[u32], sums: impl Iterator<Item = &'a Sums>) -> Sums {
-    times.iter().zip(sums).fold(Sums::default(), |total, (&times, sums)| Sums {
-        amount: total.amount + f64::from(times) * sums.amount,
-        per: total.per + f64::from(times) * sums.per,
-    })
+    times
+        .iter()
+        .zip(sums)
+        .fold(Sums::default(), |total, (&times, sums)| Sums {
+            amount: total.amount + f64::from(times) * sums.amount,
+            per: total.per + f64::from(times) * sums.per,
+        })
 }
 
 fn has_values(values: &[f64]) -> bool {
@@ -138,14 +174,23 @@ fn positive_ratio(above: f64, below: f64) -> Option<f64> {
 }
 
 /// Point and interval of `ratio`, a function of how often each of `units` blocks counts; `blocks` of them are complete.
-fn bootstrap(units: usize, blocks: usize, ratio: impl Fn(&[u32]) -> Option<f64>, resampling: &Resampling) -> Estimate {
+fn bootstrap(
+    units: usize,
+    blocks: usize,
+    ratio: impl Fn(&[u32]) -> Option<f64>,
+    resampling: &Resampling,
+) -> Estimate {
     let once = vec![1; units];
     let point = ratio(&once).filter(|value| value.is_finite());
     let n = blocks as u64;
     if blocks < FEWEST_BLOCKS {
         return Estimate::point_only(point, resampling.level, n, TOO_FEW);
     }
-    let method = if blocks < ENOUGH_BLOCKS { METHOD_WIDENED } else { METHOD };
+    let method = if blocks < ENOUGH_BLOCKS {
+        METHOD_WIDENED
+    } else {
+        METHOD
+    };
     let Some(stretch) = stretch(blocks, resampling.level) else {
         return Estimate::point_only(point, resampling.level, n, method);
     };
@@ -159,12 +204,22 @@ fn bootstrap(units: usize, blocks: usize, ratio: impl Fn(&[u32]) -> Option<f64>,
     let (low, high) = percentile_ends(&mut defined, resampling);
     let widen = |end: f64, point: f64| (point.ln() + stretch * (end.ln() - point.ln())).exp();
     let (low, high) = match point.filter(|p| *p > 0.0) {
-        Some(point) => (low.map(|end| widen(end.min(point), point)), high.map(|end| widen(end.max(point), point))),
+        Some(point) => (
+            low.map(|end| widen(end.min(point), point)),
+            high.map(|end| widen(end.max(point), point)),
+        ),
         // Without a point there is nothing to stretch around; a ratio of 0 can't be taken to the log scale.
         None => (None, point.and(high)),
     };
     // A lower end of 0 bounds nothing: a ratio is never negative.
-    Estimate::new(point, low.filter(|end| *end > 0.0), high, resampling.level, n, method)
+    Estimate::new(
+        point,
+        low.filter(|end| *end > 0.0),
+        high,
+        resampling.level,
+        n,
+        method,
+    )
 }
 
 /// √(B ÷ (B − 1)) · t(B − 1) ÷ z at a two-sided level.
@@ -201,7 +256,12 @@ impl Pooled {
         let mut rows = Vec::new();
         let mut count = 0;
         for (index, values) in blocks.enumerate() {
-            rows.extend(values.iter().filter(|value| value.is_finite()).map(|value| (*value, index as u32)));
+            rows.extend(
+                values
+                    .iter()
+                    .filter(|value| value.is_finite())
+                    .map(|value| (*value, index as u32)),
+            );
             count = index + 1;
         }
         rows.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -219,14 +279,27 @@ impl Pooled {
             }
         }
         before.extend_from_slice(&running);
-        Self { values, block, blocks: count, before, chunk }
+        Self {
+            values,
+            block,
+            blocks: count,
+            before,
+            chunk,
+        }
     }
 
     /// Rows before a chunk if each block counts so many `times`.
     fn rows_before(&self, chunk: usize, times: &[u32]) -> u64 {
         let from = chunk * self.blocks;
-        let counts = self.before.get(from..from + self.blocks).unwrap_or_default();
-        counts.iter().zip(times).map(|(&rows, &times)| u64::from(rows) * u64::from(times)).sum()
+        let counts = self
+            .before
+            .get(from..from + self.blocks)
+            .unwrap_or_default();
+        counts
+            .iter()
+            .zip(times)
+            .map(|(&rows, &times)| u64::from(rows) * u64::from(times))
+            .sum()
     }
 
     /// Nearest-rank percentile of the rows, each counted as often as its block.
@@ -236,7 +309,11 @@ impl Pooled {
         let (mut low, mut high) = (0, chunks);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            if self.rows_before(middle, times) < wanted { low = middle } else { high = middle }
+            if self.rows_before(middle, times) < wanted {
+                low = middle;
+            } else {
+                high = middle;
+            }
         }
         let mut seen = self.rows_before(low, times);
         let from = low * self.chunk;

@@ -13,8 +13,15 @@ fn blocks(count: usize, rows: usize, speed: f64, seed: u64) -> Vec<BlockPair> {
     (0..count)
         .map(|_| {
             let drift = (0.5 * uniform(&mut rng)).exp();
-            let mut arm = |factor: f64| (0..rows).map(|_| factor * drift * uniform(&mut rng).exp()).collect();
-            BlockPair { baseline: arm(1.0), candidate: arm(speed) }
+            let mut arm = |factor: f64| {
+                (0..rows)
+                    .map(|_| factor * drift * uniform(&mut rng).exp())
+                    .collect()
+            };
+            BlockPair {
+                baseline: arm(1.0),
+                candidate: arm(speed),
+            }
         })
         .collect()
 }
@@ -28,8 +35,15 @@ fn the_weighted_percentile_is_that_of_the_repeated_rows() {
         let mut times = vec![0; count];
         for q in [0.0, 0.01, 0.5, 0.9, 0.99, 1.0] {
             resample_into(&mut rng, &mut times);
-            let repeated = pairs.iter().zip(&times).flat_map(|(b, &t)| (0..t).flat_map(|_| b.baseline.iter().copied()));
-            assert_eq!(pooled.percentile(&times, q), percentile(&sorted(repeated), q), "{count} {rows} {q}");
+            let repeated = pairs
+                .iter()
+                .zip(&times)
+                .flat_map(|(b, &t)| (0..t).flat_map(|_| b.baseline.iter().copied()));
+            assert_eq!(
+                pooled.percentile(&times, q),
+                percentile(&sorted(repeated), q),
+                "{count} {rows} {q}"
+            );
         }
     }
 }
@@ -37,10 +51,19 @@ fn the_weighted_percentile_is_that_of_the_repeated_rows() {
 #[test]
 fn drift_of_the_machine_cancels() {
     let estimate = percentile_ratio(&blocks(20, 200, 0.8, 1), 0.5, &Resampling::new(0.9, 3));
-    assert_eq!((estimate.method.as_str(), estimate.n), ("block-bootstrap", 20));
+    assert_eq!(
+        (estimate.method.as_str(), estimate.n),
+        ("block-bootstrap", 20)
+    );
     assert!(!estimate.excludes(0.8), "{estimate:?}");
-    assert!(estimate.excludes(1.0) && estimate.width().unwrap() < 0.15, "{estimate:?}");
-    assert_eq!(estimate, percentile_ratio(&blocks(20, 200, 0.8, 1), 0.5, &Resampling::new(0.9, 3)));
+    assert!(
+        estimate.excludes(1.0) && estimate.width().unwrap() < 0.15,
+        "{estimate:?}"
+    );
+    assert_eq!(
+        estimate,
+        percentile_ratio(&blocks(20, 200, 0.8, 1), 0.5, &Resampling::new(0.9, 3))
+    );
 }
 
 #[test]
@@ -49,11 +72,20 @@ fn few_blocks_widen_and_fewer_have_no_interval() {
     assert_eq!(ten.method, "block-bootstrap-widened");
     assert!(ten.is_bounded());
     let five = percentile_ratio(&blocks(5, 50, 1.0, 2), 0.5, &Resampling::new(0.9, 3));
-    assert_eq!((five.method.as_str(), five.low, five.high), ("too-few-blocks", None, None));
+    assert_eq!(
+        (five.method.as_str(), five.low, five.high),
+        ("too-few-blocks", None, None)
+    );
     assert!(five.point.is_some());
     let mut half_empty = blocks(10, 50, 1.0, 2);
-    half_empty.iter_mut().take(5).for_each(|block| block.candidate.clear());
-    assert_eq!(percentile_ratio(&half_empty, 0.5, &Resampling::new(0.9, 3)).method, "too-few-blocks");
+    half_empty
+        .iter_mut()
+        .take(5)
+        .for_each(|block| block.candidate.clear());
+    assert_eq!(
+        percentile_ratio(&half_empty, 0.5, &Resampling::new(0.9, 3)).method,
+        "too-few-blocks"
+    );
 }
 
 #[test]
@@ -62,19 +94,51 @@ fn nothing_measured_gives_nothing() {
     assert_eq!(percentile_ratio(&[], 0.5, &resampling).point, None);
     let empty = vec![BlockPair::default(); 10];
     assert_eq!(percentile_ratio(&empty, 0.5, &resampling).point, None);
-    let senseless = vec![BlockPair { baseline: vec![f64::NAN, f64::INFINITY], candidate: vec![1.0] }; 10];
+    let senseless = vec![
+        BlockPair {
+            baseline: vec![f64::NAN, f64::INFINITY],
+            candidate: vec![1.0]
+        };
+        10
+    ];
     assert_eq!(percentile_ratio(&senseless, 0.5, &resampling).point, None);
-    let zero = vec![BlockPair { baseline: vec![0.0], candidate: vec![1.0] }; 10];
+    let zero = vec![
+        BlockPair {
+            baseline: vec![0.0],
+            candidate: vec![1.0]
+        };
+        10
+    ];
     assert_eq!(percentile_ratio(&zero, 0.5, &resampling).point, None);
-    let none_drawn = percentile_ratio(&blocks(10, 5, 1.0, 2), 0.5, &Resampling { level: 0.9, resamples: 0, seed: 1 });
+    let none_drawn = percentile_ratio(
+        &blocks(10, 5, 1.0, 2),
+        0.5,
+        &Resampling {
+            level: 0.9,
+            resamples: 0,
+            seed: 1,
+        },
+    );
     assert!(none_drawn.point.is_some() && none_drawn.low.is_none() && none_drawn.high.is_none());
 }
 
 #[test]
 fn throughput_is_the_ratio_of_sums_not_the_mean_of_ratios() {
-    let slot = |tokens: f64, seconds: f64| Sums { amount: tokens, per: seconds };
-    let mut all = vec![BlockSums { baseline: slot(100.0, 1.0), candidate: slot(200.0, 1.0) }; 9];
-    all.push(BlockSums { baseline: slot(100.0, 11.0), candidate: slot(200.0, 1.0) });
+    let slot = |tokens: f64, seconds: f64| Sums {
+        amount: tokens,
+        per: seconds,
+    };
+    let mut all = vec![
+        BlockSums {
+            baseline: slot(100.0, 1.0),
+            candidate: slot(200.0, 1.0)
+        };
+        9
+    ];
+    all.push(BlockSums {
+        baseline: slot(100.0, 11.0),
+        candidate: slot(200.0, 1.0),
+    });
     let estimate = sums_ratio(&all, &Resampling::new(0.9, 1));
     assert!((estimate.point.unwrap() - 4.0).abs() < 1e-12);
     assert!(estimate.low.unwrap() > 1.5 && estimate.high.unwrap() > 4.0);
@@ -82,33 +146,74 @@ fn throughput_is_the_ratio_of_sums_not_the_mean_of_ratios() {
 
 #[test]
 fn mean_ratio_weighs_rows() {
-    let all = vec![BlockPair { baseline: vec![1.0, 3.0], candidate: vec![1.0] }; 6];
+    let all = vec![
+        BlockPair {
+            baseline: vec![1.0, 3.0],
+            candidate: vec![1.0]
+        };
+        6
+    ];
     let estimate = mean_ratio(&all, &Resampling::new(0.9, 1));
     assert!((estimate.point.unwrap() - 0.5).abs() < 1e-12);
-    assert!((estimate.low.unwrap() - 0.5).abs() < 1e-12 && (estimate.high.unwrap() - 0.5).abs() < 1e-12);
+    assert!(
+        (estimate.low.unwrap() - 0.5).abs() < 1e-12 && (estimate.high.unwrap() - 0.5).abs() < 1e-12
+    );
 }
 
 #[test]
 fn an_arm_without_success_has_no_ratio() {
-    let cost = |usd: f64, successes: f64| Sums { amount: usd, per: successes };
-    let none = vec![BlockSums { baseline: cost(1.0, 5.0), candidate: cost(0.5, 0.0) }; 12];
+    let cost = |usd: f64, successes: f64| Sums {
+        amount: usd,
+        per: successes,
+    };
+    let none = vec![
+        BlockSums {
+            baseline: cost(1.0, 5.0),
+            candidate: cost(0.5, 0.0)
+        };
+        12
+    ];
     let estimate = sums_ratio(&none, &Resampling::new(0.9, 1));
-    assert_eq!((estimate.point, estimate.low, estimate.high), (None, None, None));
+    assert_eq!(
+        (estimate.point, estimate.low, estimate.high),
+        (None, None, None)
+    );
     // One success in one block: resamples without it have an infinite cost, so the upper end is open.
     let mut one = none.clone();
     one[0].candidate.per = 1.0;
     let estimate = sums_ratio(&one, &Resampling::new(0.9, 1));
     assert!((estimate.point.unwrap() - 30.0).abs() < 1e-9);
-    assert!(estimate.low.is_some() && estimate.high.is_none(), "{estimate:?}");
+    assert!(
+        estimate.low.is_some() && estimate.high.is_none(),
+        "{estimate:?}"
+    );
 }
 
 #[test]
 fn a_free_candidate_costs_nothing() {
-    let cost = |usd: f64| Sums { amount: usd, per: 4.0 };
-    let free = vec![BlockSums { baseline: cost(1.0), candidate: cost(0.0) }; 12];
+    let cost = |usd: f64| Sums {
+        amount: usd,
+        per: 4.0,
+    };
+    let free = vec![
+        BlockSums {
+            baseline: cost(1.0),
+            candidate: cost(0.0)
+        };
+        12
+    ];
     let estimate = sums_ratio(&free, &Resampling::new(0.9, 1));
-    assert_eq!((estimate.point, estimate.low, estimate.high), (Some(0.0), None, Some(0.0)));
-    let both_free = vec![BlockSums { baseline: cost(0.0), candidate: cost(0.0) }; 12];
+    assert_eq!(
+        (estimate.point, estimate.low, estimate.high),
+        (Some(0.0), None, Some(0.0))
+    );
+    let both_free = vec![
+        BlockSums {
+            baseline: cost(0.0),
+            candidate: cost(0.0)
+        };
+        12
+    ];
     assert_eq!(sums_ratio(&both_free, &Resampling::new(0.9, 1)).point, None);
 }
 

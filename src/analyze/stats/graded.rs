@@ -4,7 +4,7 @@
 //! conversation are one cluster; the error of a mean then rests on the clusters, with G − 1 degrees of freedom
 //! (Miller, "Adding error bars to evals", arXiv 2411.00640; Cameron & Miller, Journal of Human Resources 50 (2015)).
 
-use super::special::two_sided_t;
+use super::special::{normal_sf, t_sf, two_sided_t};
 use super::tango::zero_discordance_half_width;
 use crate::analyze::estimate::Estimate;
 use std::collections::BTreeMap;
@@ -77,18 +77,62 @@ impl MeanError {
     pub fn interval(&self, level: f64) -> Estimate {
         let half = self.half_width(level);
         let method = self.method();
-        Estimate::new(Some(self.mean), half.map(|h| self.mean - h), half.map(|h| self.mean + h), level, self.n, method)
+        Estimate::new(
+            Some(self.mean),
+            half.map(|h| self.mean - h),
+            half.map(|h| self.mean + h),
+            level,
+            self.n,
+            method,
+        )
     }
 
     /// The t interval of scores or score differences, within [`least`, `most`] and never narrower on either side than
-    /// Tango's interval without a flip: z² ÷ (n_eff + z²) × `unit`, the distance between the worst and the best score.
+    /// Tango's interval without a flip: `z² ÷ (n_eff + z²)` × `unit`, the distance between the worst and the best score.
     ///
     /// With scores in [0, 1]: a mean has `unit` 1 within (0, 1), a difference `unit` 1 within (−1, 1).
     pub fn score_interval(&self, level: f64, unit: f64, (least, most): (f64, f64)) -> Estimate {
         let floor = zero_discordance_half_width(self.effective_n, level).map(|h| h * unit.abs());
-        let half = self.half_width(level).zip(floor).map(|(t, floor)| t.max(floor));
-        let (low, high) = (half.map(|h| (self.mean - h).max(least)), half.map(|h| (self.mean + h).min(most)));
+        let half = self
+            .half_width(level)
+            .zip(floor)
+            .map(|(t, floor)| t.max(floor));
+        let (low, high) = (
+            half.map(|h| (self.mean - h).max(least)),
+            half.map(|h| (self.mean + h).min(most)),
+        );
         Estimate::new(Some(self.mean), low, high, level, self.n, self.method())
+    }
+
+    /// One-sided p-values for scores: (for H: the mean ≤ `null`, for H: the mean ≥ `null`), small where the mean lies
+    /// above and below it. They fall below α exactly where [`MeanError::score_interval`] at level 1 − 2α leaves `null`
+    /// out: the larger of Student's p and the p at which an interval without a flip would reach `null`.
+    ///
+    /// Absent with fewer than two units.
+    pub fn score_p_values(&self, null: f64, unit: f64) -> Option<(f64, f64)> {
+        let error = self.standard_error?;
+        let distance = self.mean - null;
+        let share = (distance / unit).abs();
+        if self.degrees_of_freedom == 0 || share.is_nan() {
+            return None;
+        }
+        let steps = match (error > 0.0, distance == 0.0) {
+            (true, _) => distance / error,
+            (false, true) => 0.0,
+            (false, false) => distance.signum() * f64::INFINITY,
+        };
+        let by_t = t_sf(steps.abs(), self.degrees_of_freedom as f64)?;
+        let least = if share < 1.0 {
+            normal_sf((self.effective_n * share / (1.0 - share)).sqrt())
+        } else {
+            0.0
+        };
+        let near = by_t.max(least);
+        Some(if distance >= 0.0 {
+            (near, 1.0 - by_t)
+        } else {
+            (1.0 - by_t, near)
+        })
     }
 
     fn half_width(&self, level: f64) -> Option<f64> {
@@ -96,7 +140,11 @@ impl MeanError {
     }
 
     fn method(&self) -> &'static str {
-        if self.degrees_of_freedom + 1 == self.n { "t" } else { "cluster-t" }
+        if self.degrees_of_freedom + 1 == self.n {
+            "t"
+        } else {
+            "cluster-t"
+        }
     }
 }
 
@@ -147,15 +195,27 @@ pub fn variance_parts(samples: &[Vec<f64>]) -> Option<VarianceParts> {
     let groups: Vec<&Vec<f64>> = samples.iter().filter(|group| !group.is_empty()).collect();
     let total: f64 = groups.iter().map(|group| group.len() as f64).sum();
     let count = groups.len() as f64;
-    if groups.len() < 2 || total <= count || groups.iter().any(|group| group.iter().any(|v| !v.is_finite())) {
+    if groups.len() < 2
+        || total <= count
+        || groups
+            .iter()
+            .any(|group| group.iter().any(|v| !v.is_finite()))
+    {
         return None;
     }
-    let grand = groups.iter().map(|group| group.iter().sum::<f64>()).sum::<f64>() / total;
+    let grand = groups
+        .iter()
+        .map(|group| group.iter().sum::<f64>())
+        .sum::<f64>()
+        / total;
     let (mut inner, mut outer, mut squared_sizes) = (0.0, 0.0, 0.0);
     for group in &groups {
         let size = group.len() as f64;
         let mean = group.iter().sum::<f64>() / size;
-        inner += group.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        inner += group
+            .iter()
+            .map(|value| (value - mean).powi(2))
+            .sum::<f64>();
         outer += size * (mean - grand).powi(2);
         squared_sizes += size * size;
     }
@@ -174,7 +234,10 @@ mod tests {
     fn equal_differences_still_have_a_width() {
         let estimate = paired_mean(&[0.0; 30], 0.95, 1.0);
         let half = zero_discordance_half_width(30.0, 0.95).unwrap();
-        assert_eq!((estimate.point, estimate.low, estimate.high), (Some(0.0), Some(-half), Some(half)));
+        assert_eq!(
+            (estimate.point, estimate.low, estimate.high),
+            (Some(0.0), Some(-half), Some(half))
+        );
         let judged_to_ten = paired_mean(&[0.0; 30], 0.95, 10.0);
         assert!((judged_to_ten.high.unwrap() - 10.0 * half).abs() < 1e-12);
     }
@@ -183,7 +246,10 @@ mod tests {
     fn too_few_values_have_no_interval() {
         assert_eq!(paired_mean(&[], 0.9, 1.0).point, None);
         let single = paired_mean(&[0.25], 0.9, 1.0);
-        assert_eq!((single.point, single.low, single.high), (Some(0.25), None, None));
+        assert_eq!(
+            (single.point, single.low, single.high),
+            (Some(0.25), None, None)
+        );
         assert_eq!(paired_mean(&[0.1, f64::NAN], 0.9, 1.0).point, None);
         let one_cluster = clustered_paired_mean(&[("a", 0.1), ("a", 0.3)], 0.9, 1.0);
         assert!(one_cluster.point.is_some() && one_cluster.low.is_none());
@@ -191,11 +257,19 @@ mod tests {
 
     #[test]
     fn paraphrases_in_clusters_widen_the_interval() {
-        let flat: Vec<(usize, f64)> = (0..100).map(|i| (i, if (i / 10) % 3 == 0 { 1.0 } else { 0.0 })).collect();
+        let flat: Vec<(usize, f64)> = (0..100)
+            .map(|i| (i, if (i / 10) % 3 == 0 { 1.0 } else { 0.0 }))
+            .collect();
         let nested: Vec<(usize, f64)> = flat.iter().map(|&(i, d)| (i / 10, d)).collect();
-        let (alone, together) = (clustered_mean_error(&flat).unwrap(), clustered_mean_error(&nested).unwrap());
+        let (alone, together) = (
+            clustered_mean_error(&flat).unwrap(),
+            clustered_mean_error(&nested).unwrap(),
+        );
         assert!((alone.design_effect.unwrap() - 1.0).abs() < 1e-12);
-        assert!((together.design_effect.unwrap() - 11.0).abs() < 0.01, "{together:?}");
+        assert!(
+            (together.design_effect.unwrap() - 11.0).abs() < 0.01,
+            "{together:?}"
+        );
         assert_eq!(together.degrees_of_freedom, 9);
         assert!(together.interval(0.9).width() > alone.interval(0.9).width().map(|w| 3.0 * w));
     }
@@ -211,11 +285,16 @@ mod tests {
     fn repeat_noise_is_told_from_sample_spread() {
         let noisy = vec![vec![0.0, 1.0, 0.0, 1.0], vec![1.0, 0.0, 1.0, 0.0]];
         let parts = variance_parts(&noisy).unwrap();
-        assert_eq!(parts.between, 0.0);
+        assert!(parts.between.abs() < 1e-12);
         assert!((parts.within - 1.0 / 3.0).abs() < 1e-12);
-        let steady = vec![vec![0.0, 0.0], vec![1.0, 1.0], vec![0.0, 0.0], vec![1.0, 1.0]];
+        let steady = vec![
+            vec![0.0, 0.0],
+            vec![1.0, 1.0],
+            vec![0.0, 0.0],
+            vec![1.0, 1.0],
+        ];
         let parts = variance_parts(&steady).unwrap();
-        assert!(parts.within == 0.0 && (parts.between - 1.0 / 3.0).abs() < 1e-12);
+        assert!(parts.within.abs() < 1e-12 && (parts.between - 1.0 / 3.0).abs() < 1e-12);
         assert_eq!(variance_parts(&[vec![1.0], vec![0.0]]), None);
     }
 
@@ -227,6 +306,11 @@ mod tests {
             prop_assert!(-1.0 <= low && low <= point && point <= high && high <= 1.0);
             let wide = paired_mean(&values, level + 0.01, 1.0);
             prop_assert!(wide.low.unwrap() <= low && high <= wide.high.unwrap());
+            // The p-values say what the interval says, at the same level.
+            let (null, alpha) = (-0.1, (1.0 - level) / 2.0);
+            let (above, below) = mean_error(&values).unwrap().score_p_values(null, 1.0).unwrap();
+            prop_assert!((low - null).abs() < 1e-9 || (above < alpha) == (low > null), "{above} {low}");
+            prop_assert!((high - null).abs() < 1e-9 || (below < alpha) == (high < null), "{below} {high}");
             let negated: Vec<f64> = values.iter().map(|v| -v).collect();
             let turned = paired_mean(&negated, level, 1.0);
             prop_assert!((turned.low.unwrap() + high).abs() < 1e-12 && (turned.high.unwrap() + low).abs() < 1e-12);

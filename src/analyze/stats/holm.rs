@@ -39,6 +39,9 @@ mod tests {
     fn edges() {
         assert_eq!(holm(&[]), Vec::<Option<f64>>::new());
         assert_eq!(holm(&[Some(0.9), Some(0.8)]), vec![Some(1.0), Some(1.0)]);
-        assert_eq!(holm(&[Some(f64::NAN), Some(2.0), Some(0.02)]), vec![None, None, Some(0.02)]);
+        assert_eq!(
+            holm(&[Some(f64::NAN), Some(2.0), Some(0.02)]),
+            vec![None, None, Some(0.02)]
+        );
     }
 }

@@ -17,11 +17,13 @@ pub mod tango;
 pub mod unconditional;
 
 pub use blocks::{
-    BlockPair, BlockSums, ENOUGH_BLOCKS, FEWEST_BLOCKS, Resampling, Sums, mean_ratio, percentile_ratio, sums_ratio,
+    BlockPair, BlockSums, ENOUGH_BLOCKS, FEWEST_BLOCKS, Resampling, Sums, mean_ratio,
+    percentile_ratio, sums_ratio,
 };
 pub use cost::{Spend, cost_per_success, cost_ratio};
 pub use graded::{
-    MeanError, VarianceParts, clustered_mean_error, clustered_paired_mean, mean_error, paired_mean, variance_parts,
+    MeanError, VarianceParts, clustered_mean_error, clustered_paired_mean, mean_error, paired_mean,
+    variance_parts,
 };
 pub use holm::holm;
 pub use paired::{Design, Mcnemar, PairedCounts, fail_power, mcnemar, n_to_decide, pass_power};
@@ -29,4 +31,6 @@ pub use percentiles::{interval_ranks, is_printable, percentile, percentile_estim
 pub use permutation::{EXACT_SIGN_FLIPS, SignFlip, sign_flip};
 pub use rates::{clopper_pearson, clopper_pearson_lower, clopper_pearson_upper, wilson};
 pub use tango::{tango, tango_p_values, tango_statistic, zero_discordance_half_width};
-pub use unconditional::{EXACT_UP_TO, NonInferiority, exact_p_above, exact_p_below, non_inferiority};
+pub use unconditional::{
+    EXACT_UP_TO, NonInferiority, exact_p_above, exact_p_below, non_inferiority,
+};

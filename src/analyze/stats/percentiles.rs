@@ -27,7 +27,9 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
 ///
 /// May be +∞ where failures are counted so. Absent without values or with q outside [0, 1].
 pub fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
-    sorted.get(rank(sorted.len() as u64, q)? as usize - 1).copied()
+    sorted
+        .get(rank(sorted.len() as u64, q)? as usize - 1)
+        .copied()
 }
 
 /// Rank ⌈q n⌉ within 1..=n; a product that is whole but for rounding (0.07 × 100) counts as whole.
@@ -91,7 +93,14 @@ mod tests {
     #[test]
     fn nearest_rank() {
         let values = one_to(100);
-        for (q, wanted) in [(0.0, 1.0), (0.07, 7.0), (0.5, 50.0), (0.95, 95.0), (0.951, 96.0), (1.0, 100.0)] {
+        for (q, wanted) in [
+            (0.0, 1.0),
+            (0.07, 7.0),
+            (0.5, 50.0),
+            (0.95, 95.0),
+            (0.951, 96.0),
+            (1.0, 100.0),
+        ] {
             assert_eq!(percentile(&values, q), Some(wanted), "{q}");
         }
         assert_eq!(percentile(&[3.0], 0.99), Some(3.0));
@@ -106,7 +115,11 @@ mod tests {
         values.extend([f64::INFINITY; 6]);
         assert_eq!(percentile(&values, 0.94), Some(94.0));
         assert_eq!(percentile(&values, 0.95), Some(f64::INFINITY));
-        assert_eq!(percentile_estimate(&values, 0.95, 0.9).point, None, "an estimate holds no infinity");
+        assert_eq!(
+            percentile_estimate(&values, 0.95, 0.9).point,
+            None,
+            "an estimate holds no infinity"
+        );
         assert!(percentile_estimate(&values, 0.95, 0.9).low.is_some());
     }
 
@@ -134,7 +147,10 @@ mod tests {
 
     #[test]
     fn values_without_rank_are_dropped() {
-        assert_eq!(sorted([2.0, f64::NAN, -1.0, f64::INFINITY]), vec![-1.0, 2.0, f64::INFINITY]);
+        assert_eq!(
+            sorted([2.0, f64::NAN, -1.0, f64::INFINITY]),
+            vec![-1.0, 2.0, f64::INFINITY]
+        );
     }
 
     proptest! {

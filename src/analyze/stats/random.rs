@@ -50,7 +50,10 @@ mod tests {
         for _ in 0..6000 {
             seen[below(&mut rng, 6)] += 1;
         }
-        assert!(seen.iter().all(|&times| (880..1120).contains(&times)), "{seen:?}");
+        assert!(
+            seen.iter().all(|&times| (880..1120).contains(&times)),
+            "{seen:?}"
+        );
         assert_eq!(below(&mut rng, 0), 0);
         assert_ne!(sign_bits(&mut seeded(7, 1)), sign_bits(&mut seeded(7, 2)));
         assert_eq!(sign_bits(&mut seeded(7, 1)), sign_bits(&mut seeded(7, 1)));

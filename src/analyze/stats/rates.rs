@@ -13,10 +13,19 @@ pub fn wilson(successes: u64, n: u64, level: f64) -> Estimate {
     let count = n as f64;
     let z2 = z * z;
     let center = (share + z2 / (2.0 * count)) / (1.0 + z2 / count);
-    let half = z / (1.0 + z2 / count) * (share * (1.0 - share) / count + z2 / (4.0 * count * count)).sqrt();
+    let half = z / (1.0 + z2 / count)
+        * (share * (1.0 - share) / count + z2 / (4.0 * count * count)).sqrt();
     // At the rim the interval ends there exactly; rounding must not move it inside.
-    let low = if successes == 0 { 0.0 } else { (center - half).clamp(0.0, share) };
-    let high = if successes >= n { 1.0 } else { (center + half).clamp(share, 1.0) };
+    let low = if successes == 0 {
+        0.0
+    } else {
+        (center - half).clamp(0.0, share)
+    };
+    let high = if successes >= n {
+        1.0
+    } else {
+        (center + half).clamp(share, 1.0)
+    };
     Estimate::new(Some(share), Some(low), Some(high), level, n, "wilson")
 }
 
@@ -34,7 +43,11 @@ pub fn clopper_pearson_lower(successes: u64, n: u64, confidence: f64) -> Option<
     if successes == 0 {
         return Some(0.0);
     }
-    Some(beta_quantile(successes as f64, (n - successes) as f64 + 1.0, 1.0 - confidence))
+    Some(beta_quantile(
+        successes as f64,
+        (n - successes) as f64 + 1.0,
+        1.0 - confidence,
+    ))
 }
 
 /// Exact one-sided upper bound of a rate at `confidence`; 1 where all succeeded. Absent at n = 0.
@@ -44,7 +57,13 @@ pub fn clopper_pearson_upper(successes: u64, n: u64, confidence: f64) -> Option<
         return Some(1.0);
     }
     // The bound for failures from below is the bound for successes from above, and its tail is exact.
-    Some(1.0 - beta_quantile((n - successes) as f64, successes as f64 + 1.0, 1.0 - confidence))
+    Some(
+        1.0 - beta_quantile(
+            (n - successes) as f64,
+            successes as f64 + 1.0,
+            1.0 - confidence,
+        ),
+    )
 }
 
 fn checked(successes: u64, n: u64, confidence: f64) -> Option<u64> {
@@ -73,7 +92,10 @@ mod tests {
     #[test]
     fn no_trials_give_no_rate() {
         for estimate in [wilson(0, 0, 0.9), clopper_pearson(0, 0, 0.9)] {
-            assert_eq!((estimate.point, estimate.low, estimate.high), (None, None, None));
+            assert_eq!(
+                (estimate.point, estimate.low, estimate.high),
+                (None, None, None)
+            );
         }
         assert_eq!(clopper_pearson_upper(0, 0, 0.95), None);
         assert_eq!(clopper_pearson_upper(1, 5, 1.0), None);

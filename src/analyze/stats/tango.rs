@@ -14,7 +14,14 @@ use crate::analyze::estimate::Estimate;
 /// any flip; absent without pairs or with `delta` outside [−1, 1].
 pub fn tango_statistic(counts: &PairedCounts, delta: f64) -> Option<f64> {
     let valid = counts.n() > 0 && (-1.0..=1.0).contains(&delta);
-    valid.then(|| statistic(counts.lost as f64, counts.gained as f64, counts.n() as f64, delta))
+    valid.then(|| {
+        statistic(
+            counts.lost as f64,
+            counts.gained as f64,
+            counts.n() as f64,
+            delta,
+        )
+    })
 }
 
 /// The score statistic on plain floats: `lost` and `gained` of `n` > 0 pairs, |delta| ≤ 1.
@@ -43,7 +50,11 @@ fn deviation(lost: f64, gained: f64, n: f64, delta: f64) -> f64 {
     let linear = delta * (2.0 * n + lost - gained) - (lost + gained);
     let product = lost * rest;
     let root = (linear * linear + 8.0 * n * product).sqrt();
-    let share = if linear > 0.0 { 2.0 * product / (linear + root) } else { (root - linear) / (4.0 * n) };
+    let share = if linear > 0.0 {
+        2.0 * product / (linear + root)
+    } else {
+        (root - linear) / (4.0 * n)
+    };
     let share = share.clamp(0.0, (1.0 - delta) / 2.0);
     (n * (2.0 * share + rest)).max(0.0).sqrt()
 }
@@ -67,7 +78,9 @@ fn lower_end(counts: &PairedCounts, point: f64, z: f64) -> f64 {
         return -1.0;
     }
     // Written without a division: the statistic has none where nothing flips.
-    let end = bisect(-1.0, point, |delta| gained - lost - n * delta > z * deviation(lost, gained, n, delta));
+    let end = bisect(-1.0, point, |delta| {
+        gained - lost - n * delta > z * deviation(lost, gained, n, delta)
+    });
     end.clamp(-1.0, point)
 }
 
@@ -90,7 +103,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn counts(both_right: u64, gained: u64, lost: u64, both_wrong: u64) -> PairedCounts {
-        PairedCounts { both_right, gained, lost, both_wrong }
+        PairedCounts {
+            both_right,
+            gained,
+            lost,
+            both_wrong,
+        }
     }
 
     #[test]

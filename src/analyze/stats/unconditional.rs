@@ -49,10 +49,18 @@ pub fn non_inferiority(counts: &PairedCounts, margin: f64) -> Option<NonInferior
     if counts.n() <= EXACT_UP_TO {
         let p_within = exact_p_above(counts, -margin)?;
         let p_beyond = exact_p_below(counts, -margin)?;
-        return Some(NonInferiority { p_within, p_beyond, method: "unconditional-exact" });
+        return Some(NonInferiority {
+            p_within,
+            p_beyond,
+            method: "unconditional-exact",
+        });
     }
     let (p_within, p_beyond) = tango_p_values(counts, -margin)?;
-    Some(NonInferiority { p_within, p_beyond, method: "tango" })
+    Some(NonInferiority {
+        p_within,
+        p_beyond,
+        method: "tango",
+    })
 }
 
 /// Exact unconditional p for H: Δ ≤ `delta` against Δ > `delta`. Absent without pairs, with |delta| ≥ 1, or beyond
@@ -101,7 +109,11 @@ impl Region {
             }
             first.push(gained);
         }
-        Self { n, first, ln_factorials: (0..=n).map(ln_factorial).collect() }
+        Self {
+            n,
+            first,
+            ln_factorials: (0..=n).map(ln_factorial).collect(),
+        }
     }
 
     /// Maximum of the region's probability over the nuisance share at Δ = `delta`.
@@ -110,20 +122,33 @@ impl Region {
         // The angle spreads the smaller share of flips so that a step is the same part of a standard deviation everywhere.
         let at = |angle: f64| {
             let smaller = rest / 2.0 * angle.sin().powi(2);
-            let (lost, gained) = if delta < 0.0 { (smaller - delta, smaller) } else { (smaller, smaller + delta) };
+            let (lost, gained) = if delta < 0.0 {
+                (smaller - delta, smaller)
+            } else {
+                (smaller, smaller + delta)
+            };
             self.probability(lost, gained)
         };
         let quarter_turn = std::f64::consts::FRAC_PI_2;
-        let steps = (quarter_turn * (2.0 * self.n as f64).sqrt() / 0.25).ceil().max(40.0);
-        let grid: Vec<f64> = (0..=steps as u64).map(|i| at(quarter_turn * i as f64 / steps)).collect();
+        let steps = (quarter_turn * (2.0 * self.n as f64).sqrt() / 0.25)
+            .ceil()
+            .max(40.0);
+        let grid: Vec<f64> = (0..=steps as u64)
+            .map(|i| at(quarter_turn * i as f64 / steps))
+            .collect();
         let value = |i: usize| grid.get(i).copied().unwrap_or(0.0);
-        let mut peaks: Vec<usize> =
-            (0..grid.len()).filter(|&i| (i == 0 || value(i) >= value(i - 1)) && value(i) >= value(i + 1)).collect();
+        let mut peaks: Vec<usize> = (0..grid.len())
+            .filter(|&i| (i == 0 || value(i) >= value(i - 1)) && value(i) >= value(i + 1))
+            .collect();
         peaks.sort_by(|&i, &j| value(j).total_cmp(&value(i)));
         let step = quarter_turn / steps;
         let refine = |&i: &usize| {
             let center = i as f64 * step;
-            golden_maximum((center - step).max(0.0), (center + step).min(quarter_turn), at)
+            golden_maximum(
+                (center - step).max(0.0),
+                (center + step).min(quarter_turn),
+                at,
+            )
         };
         let on_grid = grid.iter().copied().fold(0.0, f64::max);
         peaks.iter().take(4).map(refine).fold(on_grid, f64::max)
@@ -136,9 +161,17 @@ impl Region {
         };
         let (from, to) = self.window(p_lost, most);
         let kept = 1.0 - p_lost;
-        let p = if kept > 0.0 { (p_gained / kept).clamp(0.0, 1.0) } else { 0.0 };
+        let p = if kept > 0.0 {
+            (p_gained / kept).clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
         let (mut row, mut gains) = (self.n - to, self.first_at(to));
-        let mut tail = if gains == 0 { 1.0 } else { binomial_tails(gains - 1, row, p).1 };
+        let mut tail = if gains == 0 {
+            1.0
+        } else {
+            binomial_tails(gains - 1, row, p).1
+        };
         let mut sum = self.pmf(to, self.n, p_lost) * tail;
         for lost in (from..to).rev() {
             // One pair more in the row: it adds the rows that stood one gain short.
@@ -174,8 +207,14 @@ impl Region {
         if k > n {
             return 0.0;
         }
-        let ln = |i: u64| self.ln_factorials.get(i as usize).copied().unwrap_or_else(|| ln_factorial(i));
-        (ln(n) - ln(k) - ln(n - k) + times_ln(k as f64, p) + times_ln((n - k) as f64, 1.0 - p)).exp()
+        let ln = |i: u64| {
+            self.ln_factorials
+                .get(i as usize)
+                .copied()
+                .unwrap_or_else(|| ln_factorial(i))
+        };
+        (ln(n) - ln(k) - ln(n - k) + times_ln(k as f64, p) + times_ln((n - k) as f64, 1.0 - p))
+            .exp()
     }
 }
 
@@ -206,7 +245,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn counts(n: u64, lost: u64, gained: u64) -> PairedCounts {
-        PairedCounts { both_right: n - lost - gained, gained, lost, both_wrong: 0 }
+        PairedCounts {
+            both_right: n - lost - gained,
+            gained,
+            lost,
+            both_wrong: 0,
+        }
     }
 
     /// Sums the multinomial over every extreme table, with no staircase and no window.
@@ -217,9 +261,14 @@ mod tests {
         for b in 0..=n {
             for c in 0..=n - b {
                 if of(b, c) >= of(seen.lost, seen.gained) - 1e-10 {
-                    let ln_ways = ln_factorial(n) - ln_factorial(b) - ln_factorial(c) - ln_factorial(n - b - c);
+                    let ln_ways = ln_factorial(n)
+                        - ln_factorial(b)
+                        - ln_factorial(c)
+                        - ln_factorial(n - b - c);
                     let rest = (1.0 - p_lost - p_gained).max(0.0);
-                    let ln_p = times_ln(b as f64, p_lost) + times_ln(c as f64, p_gained) + times_ln((n - b - c) as f64, rest);
+                    let ln_p = times_ln(b as f64, p_lost)
+                        + times_ln(c as f64, p_gained)
+                        + times_ln((n - b - c) as f64, rest);
                     sum += (ln_ways + ln_p).exp();
                 }
             }
@@ -229,13 +278,29 @@ mod tests {
 
     #[test]
     fn the_sum_over_the_staircase_is_the_sum_over_all_tables() {
-        for (n, lost, gained, delta) in [(12, 2, 1, -0.1), (30, 4, 3, -0.2), (25, 0, 0, -0.1), (40, 1, 9, 0.1), (9, 9, 0, 0.0)] {
+        for (n, lost, gained, delta) in [
+            (12, 2, 1, -0.1),
+            (30, 4, 3, -0.2),
+            (25, 0, 0, -0.1),
+            (40, 1, 9, 0.1),
+            (9, 9, 0, 0.0),
+        ] {
             let seen = counts(n, lost, gained);
             let region = Region::at_least_as_extreme(&seen, delta);
             for smaller in [0.0, 0.01, 0.1, 0.3, (1.0 - delta.abs()) / 2.0] {
-                let (p_lost, p_gained) = if delta < 0.0 { (smaller - delta, smaller) } else { (smaller, smaller + delta) };
-                let (quick, brute) = (region.probability(p_lost, p_gained), brute_probability(&seen, delta, p_lost, p_gained));
-                assert!((quick - brute).abs() < 1e-11, "{n} {lost} {gained} {delta} {smaller}: {quick} {brute}");
+                let (p_lost, p_gained) = if delta < 0.0 {
+                    (smaller - delta, smaller)
+                } else {
+                    (smaller, smaller + delta)
+                };
+                let (quick, brute) = (
+                    region.probability(p_lost, p_gained),
+                    brute_probability(&seen, delta, p_lost, p_gained),
+                );
+                assert!(
+                    (quick - brute).abs() < 1e-11,
+                    "{n} {lost} {gained} {delta} {smaller}: {quick} {brute}"
+                );
             }
         }
     }
@@ -254,9 +319,15 @@ mod tests {
         let p = non_inferiority(&seen, 0.02).unwrap();
         let (within, beyond) = tango_p_values(&seen, -0.02).unwrap();
         assert_eq!(p.method, "unconditional-exact");
-        assert!(p.p_within >= within * 0.9 && p.p_within < within + 0.02, "{p:?} {within}");
+        assert!(
+            p.p_within >= within * 0.9 && p.p_within < within + 0.02,
+            "{p:?} {within}"
+        );
         assert!((p.p_beyond - beyond).abs() < 0.02, "{p:?} {beyond}");
-        assert_eq!(non_inferiority(&counts(2001, 90, 85), 0.02).unwrap().method, "tango");
+        assert_eq!(
+            non_inferiority(&counts(2001, 90, 85), 0.02).unwrap().method,
+            "tango"
+        );
     }
 
     #[test]
