@@ -2,15 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "statistics/hostile.rs"]
+mod hostile;
+#[path = "statistics/levels.rs"]
+mod levels;
+
 use counterpoise::analyze::estimate::Estimate;
 use counterpoise::analyze::stats::special::{
     binomial_pmf, binomial_tails, two_sided_t, two_sided_z,
 };
 use counterpoise::analyze::stats::{
     BlockPair, PairedCounts, Resampling, clopper_pearson, clopper_pearson_lower,
-    clopper_pearson_upper, clustered_mean_error, exact_p_above, exact_p_below, holm,
-    interval_ranks, mcnemar, mean_error, mean_ratio, non_inferiority, percentile, percentile_ratio,
-    sign_flip, sorted, tango, tango_statistic, wilson,
+    clopper_pearson_upper, clustered_mean_error, holm, interval_ranks, mcnemar, mean_error,
+    mean_ratio, non_inferiority, percentile, percentile_ratio, sign_flip, sorted, tango,
+    tango_statistic, wilson,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -365,145 +370,4 @@ fn block_bootstrap_draw_by_draw() {
         assert_near(of_means.point.unwrap(), row.mean.0, row.seed);
         assert_interval(&of_means, row.mean.1, row.mean.2, row.seed);
     }
-}
-
-/// Probability of a paired table by its flips, from two binomials.
-fn table_probability(n: u64, lost: u64, gained: u64, p_lost: f64, p_gained: f64) -> f64 {
-    binomial_pmf(lost, n, p_lost)
-        * binomial_pmf(gained, n - lost, (p_gained / (1.0 - p_lost)).min(1.0))
-}
-
-/// Every table of `n` pairs by its flips.
-fn tables(n: u64) -> impl Iterator<Item = (u64, u64)> {
-    (0..=n).flat_map(move |lost| (0..=n - lost).map(move |gained| (lost, gained)))
-}
-
-#[test]
-fn wilson_covers_its_level_on_average() {
-    for n in [20_u64, 50, 200] {
-        for level in [0.9, 0.95] {
-            let intervals: Vec<Estimate> = (0..=n).map(|k| wilson(k, n, level)).collect();
-            let coverage = |p: f64| -> f64 {
-                (0..=n)
-                    .zip(&intervals)
-                    .filter(|(_, i)| !i.excludes(p))
-                    .map(|(k, _)| binomial_pmf(k, n, p))
-                    .sum()
-            };
-            let shares: Vec<f64> = (1..200).map(|i| f64::from(i) / 200.0).collect();
-            let mean = shares.iter().map(|p| coverage(*p)).sum::<f64>() / shares.len() as f64;
-            let worst = shares.iter().map(|p| coverage(*p)).fold(1.0, f64::min);
-            assert!(
-                mean >= level - 0.003 && mean <= level + 0.02,
-                "{n} {level}: {mean}"
-            );
-            assert!(worst >= level - 0.1, "{n} {level}: {worst}");
-        }
-    }
-}
-
-#[test]
-fn clopper_pearson_never_covers_less_than_its_level() {
-    for n in [7_u64, 50] {
-        let intervals: Vec<Estimate> = (0..=n).map(|k| clopper_pearson(k, n, 0.9)).collect();
-        for p in (1..200).map(|i| f64::from(i) / 200.0) {
-            let coverage: f64 = (0..=n)
-                .zip(&intervals)
-                .filter(|(_, i)| !i.excludes(p))
-                .map(|(k, _)| binomial_pmf(k, n, p))
-                .sum();
-            assert!(coverage >= 0.9 - 1e-12, "{n} {p}: {coverage}");
-        }
-    }
-}
-
-#[test]
-fn tango_covers_its_level_at_every_share_of_flips() {
-    for (n, level) in [(40_u64, 0.9), (40, 0.95), (100, 0.9)] {
-        let intervals: Vec<((u64, u64), Estimate)> = tables(n)
-            .map(|(lost, gained)| ((lost, gained), tango(&pairs(n, lost, gained), level)))
-            .collect();
-        let (mut sum, mut count) = (0.0, 0.0);
-        for flips in [0.03, 0.06, 0.12, 0.25, 0.5] {
-            for tilt in [-0.8, -0.3, 0.0, 0.5] {
-                let (p_lost, p_gained) = (flips * (1.0 - tilt) / 2.0, flips * (1.0 + tilt) / 2.0);
-                let delta = p_gained - p_lost;
-                let coverage: f64 = intervals
-                    .iter()
-                    .filter(|(_, interval)| !interval.excludes(delta))
-                    .map(|((lost, gained), _)| {
-                        table_probability(n, *lost, *gained, p_lost, p_gained)
-                    })
-                    .sum();
-                assert!(
-                    coverage >= level - 0.035,
-                    "{n} {level} {flips} {tilt}: {coverage}"
-                );
-                sum += coverage;
-                count += 1.0;
-            }
-        }
-        assert!(sum / count >= level - 0.005, "{n} {level}: {}", sum / count);
-    }
-}
-
-#[test]
-fn the_exact_test_keeps_its_size_where_the_loss_is_the_margin() {
-    let n = 50_u64;
-    for margin in [0.02, 0.1] {
-        let counted: Vec<(u64, u64, f64, f64)> = tables(n)
-            .filter(|(lost, gained)| lost + gained <= 30)
-            .map(|(lost, gained)| {
-                let counts = pairs(n, lost, gained);
-                (
-                    lost,
-                    gained,
-                    exact_p_above(&counts, -margin).unwrap(),
-                    exact_p_below(&counts, -margin).unwrap(),
-                )
-            })
-            .collect();
-        for smaller in [0.0, 0.01, 0.03, 0.1] {
-            let probability = |wanted: &dyn Fn(f64, f64) -> bool| -> f64 {
-                counted
-                    .iter()
-                    .filter(|(_, _, above, below)| wanted(*above, *below))
-                    .map(|(lost, gained, ..)| {
-                        table_probability(n, *lost, *gained, smaller + margin, smaller)
-                    })
-                    .sum()
-            };
-            assert!(
-                probability(&|above, _| above <= 0.05) <= 0.05,
-                "false pass at {margin} {smaller}"
-            );
-            assert!(
-                probability(&|_, below| below <= 0.05) <= 0.05,
-                "false fail at {margin} {smaller}"
-            );
-            assert!(probability(&|_, _| true) > 0.999);
-        }
-    }
-}
-
-#[test]
-fn a_gate_finds_what_its_sample_size_promises() {
-    // 5 % flips, no true loss, 2 points margin: some 773 pairs pass with probability 0.8.
-    use counterpoise::analyze::stats::{Design, n_to_decide};
-    let n = n_to_decide(
-        0.05,
-        0.0,
-        &Design {
-            margin: 0.02,
-            confidence: 0.95,
-            power: 0.8,
-        },
-    )
-    .unwrap();
-    let passed: f64 = (0..=110)
-        .flat_map(|lost| (0..=110_u64).map(move |gained| (lost, gained)))
-        .filter(|(lost, gained)| tango(&pairs(n, *lost, *gained), 0.9).low.unwrap() > -0.02)
-        .map(|(lost, gained)| table_probability(n, lost, gained, 0.025, 0.025))
-        .sum();
-    assert!((passed - 0.8).abs() < 0.05, "{passed}");
 }

@@ -1,6 +1,6 @@
-//! Two arms that answered the same samples, pass or fail: the four counts, McNemar's tests and sample sizes.
+//! Two arms that answered the same samples, pass or fail: the four counts and McNemar's tests.
 
-use super::special::{binomial_pmf, binomial_tails, normal_cdf, normal_quantile};
+use super::special::{binomial_pmf, binomial_tails};
 use serde::{Deserialize, Serialize};
 
 /// How the pairs fell. Δ is candidate − baseline, so `gained` raises it and `lost` lowers it.
@@ -121,86 +121,6 @@ pub fn mcnemar(counts: &PairedCounts) -> Mcnemar {
     }
 }
 
-/// What a non-inferiority comparison is planned or judged with.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Design {
-    /// Tolerated loss as a share (2 points = 0.02), ≥ 0.
-    pub margin: f64,
-    /// One-sided confidence, such as 0.95.
-    pub confidence: f64,
-    /// Wanted probability of a decision, such as 0.8.
-    pub power: f64,
-}
-
-/// Pairs needed to decide whether Δ is above or below −margin, if Δ is `delta` and a share `psi` of pairs flips.
-///
-/// n = (z₁₋α + z₁₋β)² · (ψ − Δ²) ÷ (margin + Δ)², the normal approximation for paired shares (Nam 1997; at Δ = 0
-/// the familiar 6.18 · ψ ÷ margin²). Never less than what a run without a single flip would need: with d = |margin + Δ|,
-/// z² (1 − d) ÷ d for Tango's interval to clear the margin and (1 − d)ⁿ ≤ α for the exact test. Absent where Δ lies on
-/// the margin (no n decides) or an argument is senseless.
-pub fn n_to_decide(psi: f64, delta: f64, design: &Design) -> Option<u64> {
-    let distance = (design.margin + delta).abs();
-    let z_alpha = normal_quantile(design.confidence)?;
-    let z_power = normal_quantile(design.power)?;
-    let sane = (0.0..=1.0).contains(&psi)
-        && (-1.0..=1.0).contains(&delta)
-        && distance.is_finite()
-        && distance > 1e-9;
-    if !sane {
-        return None;
-    }
-    let variance = (psi.max(delta.abs()) - delta * delta).max(0.0);
-    let by_flips = (z_alpha + z_power).powi(2) * variance / (distance * distance);
-    let n = by_flips
-        .max(n_without_flips(distance, design.confidence)?)
-        .ceil()
-        .max(1.0);
-    (n < 1e15).then_some(n as u64)
-}
-
-/// P(the lower bound of Δ lies above −margin) at `n` pairs, if Δ is `delta` and a share `psi` flips.
-///
-/// Normal approximation with the variance ψ − Δ², as in [`n_to_decide`]; 0 where even a run without a flip would not
-/// clear the margin.
-pub fn pass_power(n: u64, psi: f64, delta: f64, design: &Design) -> Option<f64> {
-    power(n, psi, delta + design.margin, delta, design.confidence)
-}
-
-/// P(the upper bound of Δ lies below −margin) at `n` pairs, if Δ is `delta` and a share `psi` flips.
-pub fn fail_power(n: u64, psi: f64, delta: f64, design: &Design) -> Option<f64> {
-    power(n, psi, -(delta + design.margin), delta, design.confidence)
-}
-
-/// Pairs without a flip that clear a distance to the margin, for Tango's interval and for the exact test.
-fn n_without_flips(distance: f64, confidence: f64) -> Option<f64> {
-    let z = normal_quantile(confidence)?;
-    if distance >= 1.0 {
-        return Some(1.0);
-    }
-    let exact = (1.0 - confidence).ln() / (-distance).ln_1p();
-    Some(exact.max(z * z * (1.0 - distance) / distance))
-}
-
-fn power(n: u64, psi: f64, distance: f64, delta: f64, confidence: f64) -> Option<f64> {
-    let z = normal_quantile(confidence)?;
-    let sane = n > 0
-        && (0.0..=1.0).contains(&psi)
-        && (-1.0..=1.0).contains(&delta)
-        && distance.is_finite();
-    if !sane {
-        return None;
-    }
-    let pairs = n as f64;
-    if distance > 0.0 && pairs < n_without_flips(distance, confidence)? {
-        return Some(0.0);
-    }
-    let variance = (psi.max(delta.abs()) - delta * delta).max(0.0);
-    if variance == 0.0 {
-        return Some(if distance > 0.0 { 1.0 } else { 0.0 });
-    }
-    Some(normal_cdf(distance * (pairs / variance).sqrt() - z))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,42 +181,5 @@ mod tests {
             (Some(0.6), Some(0.4))
         );
         assert_eq!(PairedCounts::default().delta(), None);
-    }
-
-    #[test]
-    fn sample_sizes_of_the_power_table() {
-        let design = |margin| Design {
-            margin,
-            confidence: 0.95,
-            power: 0.8,
-        };
-        for (psi, margin, n) in [
-            (0.05, 0.01, 3091.0),
-            (0.05, 0.05, 124.0),
-            (0.10, 0.02, 1546.0),
-            (0.10, 0.03, 687.0),
-        ] {
-            let found = n_to_decide(psi, 0.0, &design(margin)).unwrap() as f64;
-            assert!((found - n).abs() <= 1.0, "{psi} {margin}: {found}");
-        }
-        // Without a flip 2 points still need 0.98ⁿ ≤ 0.05.
-        assert_eq!(n_to_decide(0.0, 0.0, &design(0.02)), Some(149));
-        assert_eq!(n_to_decide(0.1, -0.02, &design(0.02)), None);
-        assert_eq!(n_to_decide(f64::NAN, 0.0, &design(0.02)), None);
-    }
-
-    #[test]
-    fn power_meets_its_sample_size() {
-        let design = Design {
-            margin: 0.02,
-            confidence: 0.95,
-            power: 0.8,
-        };
-        let n = n_to_decide(0.1, 0.0, &design).unwrap();
-        assert!((pass_power(n, 0.1, 0.0, &design).unwrap() - 0.8).abs() < 1e-3);
-        let n = n_to_decide(0.1, -0.04, &design).unwrap();
-        assert!((fail_power(n, 0.1, -0.04, &design).unwrap() - 0.8).abs() < 1e-3);
-        assert!((pass_power(500, 0.1, -0.02, &design).unwrap() - 0.05).abs() < 1e-9);
-        assert_eq!(pass_power(20, 0.01, 0.0, &design), Some(0.0));
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn statistic(lost: f64, gained: f64, n: f64, delta: f64) -> f64 {
 ///
 /// q solves 2n q² + B q − lost · Δ (1 − Δ) = 0 with B = Δ (2n + lost − gained) − (lost + gained). For Δ < 0 the arms
 /// are exchanged, so that the product term is never negative, and the root is taken in the form that doesn't cancel.
-fn deviation(lost: f64, gained: f64, n: f64, delta: f64) -> f64 {
+pub(super) fn deviation(lost: f64, gained: f64, n: f64, delta: f64) -> f64 {
     if delta < 0.0 {
         return deviation(gained, lost, n, -delta);
     }

@@ -80,7 +80,7 @@ pub fn exact_p_below(counts: &PairedCounts, delta: f64) -> Option<f64> {
 }
 
 /// The tables at least as extreme as one, as a staircase.
-struct Region {
+pub(super) struct Region {
     n: u64,
     /// `first[b]` gains or more are extreme beside b losses; ends where no number of gains is.
     first: Vec<u64>,
@@ -90,14 +90,24 @@ struct Region {
 impl Region {
     fn at_least_as_extreme(counts: &PairedCounts, delta: f64) -> Self {
         let n = counts.n();
-        let pairs = n as f64;
-        let seen = statistic(counts.lost as f64, counts.gained as f64, pairs, delta);
-        let is_extreme = |lost: u64, gained: u64| {
+        let seen = statistic(counts.lost as f64, counts.gained as f64, n as f64, delta);
+        Self::from_rule(n, |lost, gained| {
             (lost == counts.lost && gained == counts.gained) || {
-                let other = statistic(lost as f64, gained as f64, pairs, delta);
+                let other = statistic(lost as f64, gained as f64, n as f64, delta);
                 other >= seen || (other - seen).abs() <= TIE * seen.abs().max(1.0)
             }
-        };
+        })
+    }
+
+    /// All tables of `n` pairs whose statistic at `delta` is at least `threshold`.
+    pub(super) fn above_threshold(n: u64, delta: f64, threshold: f64) -> Self {
+        Self::from_rule(n, |lost, gained| {
+            statistic(lost as f64, gained as f64, n as f64, delta) >= threshold
+        })
+    }
+
+    /// Walks the staircase: a table that is extreme stays so with more gains or fewer losses.
+    fn from_rule(n: u64, is_extreme: impl Fn(u64, u64) -> bool) -> Self {
         let mut first = Vec::new();
         let mut gained = 0;
         for lost in 0..=n {
@@ -117,7 +127,7 @@ impl Region {
     }
 
     /// Maximum of the region's probability over the nuisance share at Δ = `delta`.
-    fn greatest_probability(&self, delta: f64) -> f64 {
+    pub(super) fn greatest_probability(&self, delta: f64) -> f64 {
         let rest = 1.0 - delta.abs();
         // The angle spreads the smaller share of flips so that a step is the same part of a standard deviation everywhere.
         let at = |angle: f64| {
@@ -155,7 +165,7 @@ impl Region {
     }
 
     /// Probability of the region if a share `p_lost` of pairs is lost and `p_gained` gained.
-    fn probability(&self, p_lost: f64, p_gained: f64) -> f64 {
+    pub(super) fn probability(&self, p_lost: f64, p_gained: f64) -> f64 {
         let Some(most) = (self.first.len() as u64).checked_sub(1) else {
             return 0.0;
         };
@@ -336,6 +346,28 @@ mod tests {
         assert_eq!(non_inferiority(&counts(10, 1, 1), 1.0), None);
         assert_eq!(non_inferiority(&counts(10, 1, 1), f64::NAN), None);
         assert_eq!(exact_p_above(&counts(10, 1, 1), -1.0), None);
+    }
+
+    #[test]
+    fn no_nuisance_between_the_grid_points_is_more_likely() {
+        for (n, lost, gained, delta) in [
+            (400, 3, 5, -0.02),
+            (400, 60, 30, -0.1),
+            (2000, 12, 3, -0.01),
+            (2000, 0, 0, -0.002),
+        ] {
+            let region = Region::at_least_as_extreme(&counts(n, lost, gained), delta);
+            let greatest = region.greatest_probability(delta);
+            for i in 0..=3000 {
+                // Twice as dense where the smaller share is small and the probability may turn quickest.
+                let smaller = f64::midpoint(1.0, delta) * (f64::from(i) / 3000.0).powi(2);
+                let p = region.probability(smaller - delta, smaller);
+                assert!(
+                    p <= greatest + 1e-9,
+                    "{n} {lost} {gained} {delta} {smaller}: {p} {greatest}"
+                );
+            }
+        }
     }
 
     proptest! {
