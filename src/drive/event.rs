@@ -1,6 +1,8 @@
 //! The one typed event stream between running and everything else. The dispatcher puts every event in order;
 //! recorder, progress and findings are consumers and never hold it up.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
