@@ -45,7 +45,14 @@ pub fn lane(target: &Target) -> Box<dyn Lane> {
 pub fn request(target: &Target, stream: bool) -> WireRequest {
     let request = GenRequest {
         messages: vec![Message { role: Role::User, content: "What is the capital of France?".to_owned() }],
-        sampling: Sampling { temperature: Some(0.0), top_p: None, top_k: None, max_tokens: 8, seed: 7, stop: Vec::new() },
+        sampling: Sampling {
+            temperature: Some(0.0),
+            top_p: None,
+            top_k: None,
+            max_tokens: 8,
+            seed: 7,
+            stop: Vec::new(),
+        },
         seed: 7,
         response_format: None,
         stream,
@@ -81,9 +88,11 @@ pub async fn read_request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String
         bytes.extend_from_slice(&buffer[..n]);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let Some(head) = text.find("\r\n\r\n") else { continue };
-        let length = text.to_ascii_lowercase().split("content-length: ").nth(1).and_then(|rest| {
-            rest.split("\r\n").next().and_then(|number| number.trim().parse::<usize>().ok())
-        });
+        let length = text
+            .to_ascii_lowercase()
+            .split("content-length: ")
+            .nth(1)
+            .and_then(|rest| rest.split("\r\n").next().and_then(|number| number.trim().parse::<usize>().ok()));
         if bytes.len() >= head + 4 + length.unwrap_or(0) {
             return Some(text);
         }

@@ -51,10 +51,10 @@ fn refusal(exchanged: &Exchanged, status: u16) -> Reply {
     let body = joined(exchanged);
     let text = String::from_utf8_lossy(&body);
     let parsed = serde_json::from_str::<Body<'_>>(&text).ok();
-    let said = parsed.as_ref().and_then(|body| Said::of(body, true)).unwrap_or_else(|| Said {
-        message: excerpt(&body),
-        ..Said::default()
-    });
+    let said = parsed
+        .as_ref()
+        .and_then(|body| Said::of(body, true))
+        .unwrap_or_else(|| Said { message: excerpt(&body), ..Said::default() });
     let mut message = format!("HTTP {status}: {}", said.message);
     if said.is_quota() {
         message.push_str(" (the quota is used up: waiting does not help)");

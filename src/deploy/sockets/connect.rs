@@ -82,26 +82,31 @@ pub(super) struct TlsConfigs {
 }
 
 impl TlsConfigs {
-    /// The settings that trust `ca_file` alone, or without one Mozilla's roots. HTTP/1.1 is the one protocol offered.
     fn get(&self, ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
         let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((_, config)) = made.iter().find(|(path, _)| path.as_deref() == ca_file) {
             return Ok(Arc::clone(config));
         }
-        let roots = match ca_file {
-            Some(path) => read_roots(path)?,
-            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
-        };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = client_config(ca_file)?;
         let config = Arc::new(config);
         made.push((ca_file.map(Path::to_owned), Arc::clone(&config)));
         Ok(config)
     }
+}
+
+/// TLS settings that trust `ca_file` alone, or without one Mozilla's roots. HTTP/1.1 is the one protocol offered.
+pub fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig, String> {
+    let roots = match ca_file {
+        Some(path) => read_roots(path)?,
+        None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
+    };
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 fn read_roots(path: &Path) -> Result<RootCertStore, String> {
@@ -173,7 +178,8 @@ async fn resolve(origin: &Origin) -> Result<Vec<SocketAddr>, TransportError> {
         Host::Domain(name) => name,
     };
     let failed = |reason: String| TransportError::Dns { host: name.clone(), reason };
-    let found = tokio::net::lookup_host((name.as_str(), origin.port)).await.map_err(|error| failed(error.to_string()))?;
+    let found =
+        tokio::net::lookup_host((name.as_str(), origin.port)).await.map_err(|error| failed(error.to_string()))?;
     let addresses: Vec<SocketAddr> = found.collect();
     if addresses.is_empty() { Err(failed("it has no address".to_owned())) } else { Ok(addresses) }
 }

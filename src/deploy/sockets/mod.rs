@@ -12,11 +12,10 @@ use std::task::{Context, Waker};
 
 use super::dialect::Dialect;
 use super::outcome::Deadline;
-use super::transport::{
-    BoxFuture, EndOfBody, Exchanged, Lane, Marks, Target, Transport, TransportError, WireRequest,
-};
+use super::transport::{BoxFuture, EndOfBody, Exchanged, Lane, Marks, Target, Transport, TransportError, WireRequest};
 use super::watch::Watch;
 use crate::world::Clock;
+pub use connect::client_config;
 use connect::{Live, NotOpened, Origin, TlsConfigs};
 use drive::Sent;
 
