@@ -7,6 +7,7 @@
 
 pub mod dialect;
 pub mod outcome;
+pub mod simulated;
 pub mod transport;
 
 pub use dialect::{Arrival, ArrivalKind, Dialect, GenRequest, Provenance, Reply, Usage};
