@@ -10,8 +10,10 @@ use crate::units::Id;
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// An error status with a JSON error: `status`, else 500.
+    #[serde(rename = "http_500")]
     Http500,
     /// 429, with `Retry-After` where `retry_after_s` is given.
+    #[serde(rename = "http_429")]
     Http429,
     /// 503 while the model is loading.
     Loading,
