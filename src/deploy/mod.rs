@@ -11,6 +11,7 @@ pub mod outcome;
 pub mod probe;
 pub mod sockets;
 pub mod sse;
+pub mod simulated;
 pub mod transport;
 pub mod watch;
 
