@@ -94,14 +94,15 @@ fn timeless(mut reply: Reply) -> Reply {
 
 /// The body in other frames.
 fn resplit(exchanged: &Exchanged, sizes: impl IntoIterator<Item = usize>) -> Exchanged {
-    let mut body: Vec<u8> = exchanged.frames.iter().flat_map(|frame| frame.bytes.to_vec()).collect();
+    let body: Vec<u8> = exchanged.frames.iter().flat_map(|frame| frame.bytes.to_vec()).collect();
+    let mut body = Bytes::from(body);
     let mut frames = Vec::new();
     for size in sizes {
         if body.is_empty() {
             break;
         }
-        let rest = body.split_off(size.clamp(1, body.len()));
-        frames.push(Frame { at: Mono(frames.len() as u64), bytes: Bytes::from(std::mem::replace(&mut body, rest)) });
+        let bytes = body.split_to(size.clamp(1, body.len()));
+        frames.push(Frame { at: Mono(frames.len() as u64), bytes });
     }
     Exchanged { frames, ..exchanged.clone() }
 }

@@ -2,7 +2,7 @@
 
 use super::errors::{Said, excerpt, for_people, hint, retry_after_s};
 use super::fold::Fold;
-use super::wire::Body;
+use super::wire;
 use crate::deploy::dialect::Reply;
 use crate::deploy::outcome::Outcome;
 use crate::deploy::sse::Decoder;
@@ -50,11 +50,11 @@ fn timed_out(end: &EndOfBody) -> String {
 fn refusal(exchanged: &Exchanged, status: u16) -> Reply {
     let body = joined(exchanged);
     let text = String::from_utf8_lossy(&body);
-    let parsed = serde_json::from_str::<Body<'_>>(&text).ok();
-    let said = parsed
-        .as_ref()
-        .and_then(|body| Said::of(body, true))
-        .unwrap_or_else(|| Said { message: excerpt(&body), ..Said::default() });
+    let parsed = wire::body(&text);
+    let said = parsed.as_ref().and_then(|body| Said::of(body, true)).unwrap_or_else(|| Said {
+        message: excerpt(&body),
+        ..Said::default()
+    });
     let mut message = format!("HTTP {status}: {}", said.message);
     if said.is_quota() {
         message.push_str(" (the quota is used up: waiting does not help)");
@@ -175,7 +175,7 @@ fn read_whole(exchanged: &Exchanged, fold: &mut Fold, body: &[u8]) -> Ending {
         EndOfBody::Complete | EndOfBody::DoneMarker => {}
     }
     let text = String::from_utf8_lossy(body);
-    let Ok(parsed) = serde_json::from_str::<Body<'_>>(&text) else {
+    let Some(parsed) = wire::body(&text) else {
         let encoding = header(exchanged, "content-encoding").filter(|encoding| *encoding != "identity");
         let message = match encoding {
             Some(encoding) => format!("the answer is compressed ({encoding}), which was not asked for"),

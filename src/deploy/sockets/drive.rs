@@ -203,15 +203,16 @@ fn poll_body(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Step> {
                 Err(_) => continue, // Trailers say nothing that is measured.
             },
             Poll::Ready(Some(Err(error))) => {
-                let text = if error.is_incomplete_message() {
-                    "it closed in the middle of the response".to_owned()
-                } else {
-                    chain(&error)
-                };
+                let text = if is_early_end(&error) { "it closed in the middle of the response".into() } else { chain(&error) };
                 Poll::Ready(Step::Broken(TransportError::Broken(text)))
             }
         };
     }
+}
+
+fn is_early_end(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    error.is_incomplete_message() || cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::UnexpectedEof)
 }
 
 /// The timer of an exchange. It is moved only when it has to be: deadlines that move away are looked at when it fires.
