@@ -26,6 +26,7 @@ mod number_scan;
 mod numeric;
 mod phrase;
 mod reasoning;
+mod run;
 pub mod score;
 mod text;
 
@@ -36,5 +37,6 @@ pub use extract::{EXTRACTIONS, Extraction};
 pub use fold::fold;
 pub use grader::{AnswerText, FieldRenderer, Grader};
 pub use judge_outcome::grade_request;
+pub use run::{RunGrader, render};
 pub use reasoning::{ReasoningEnd, SplitReply, split_reasoning};
 pub use score::{GraderRecord, Score, ScoreRecord, Unscored, Verdict};
