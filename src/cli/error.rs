@@ -3,6 +3,7 @@
 use super::exit::Exit;
 use crate::analyze::AnalyzeError;
 use crate::deploy::simulated::ProfileError;
+use crate::grade::GradeError;
 use crate::plan::PlanError;
 use crate::record::RecordError;
 use crate::report::ReportError;
@@ -27,6 +28,8 @@ pub enum CliError {
     Record(#[from] RecordError),
     #[error("deployment `{deployment}`: {error}")]
     Profile { deployment: String, error: ProfileError },
+    #[error(transparent)]
+    Grade(#[from] GradeError),
     #[error("{0}")]
     Analyze(#[from] AnalyzeError),
     #[error(transparent)]

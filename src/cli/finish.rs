@@ -15,7 +15,11 @@ use crate::grade::{RunGrader, ScoreRecord};
 use crate::plan::{Phase, Plan};
 use crate::record::{RecordError, RunDir, write_file};
 use crate::report;
+use crate::spec::{self, Suite, Task};
 use crate::world::World;
+
+/// Fits every terminal and every log.
+const TERMINAL_COLUMNS: usize = 80;
 
 pub struct Finished {
     pub summary: Summary,
@@ -62,7 +66,7 @@ pub fn write_reports(
 
 /// Grades the first final attempt of each unit. Text is graded from the journal, never from the wire.
 pub fn grade(dir: &RunDir, plan: &Plan, world: &Arc<dyn World>) -> Result<u64, CliError> {
-    let grader = RunGrader::new(plan, world.as_ref()).map_err(|e| CliError::Usage(e.to_string()))?;
+    let grader = RunGrader::new(&live_tasks(plan, world)?, Arc::new(plan.samples.clone()))?;
     let mut seen = std::collections::HashSet::new();
     let mut score = |event: Result<Event, RecordError>| -> Option<Result<ScoreRecord, RecordError>> {
         match event {
@@ -75,6 +79,12 @@ pub fn grade(dir: &RunDir, plan: &Plan, world: &Arc<dyn World>) -> Result<u64, C
     };
     let scores = dir.journal()?.filter_map(&mut score);
     Ok(dir.write_scores(scores)?)
+}
+
+/// Tasks with their environment filled in. Deployments are left out: grading needs none of their variables.
+fn live_tasks(plan: &Plan, world: &Arc<dyn World>) -> Result<Vec<Task>, CliError> {
+    let suite = Suite { deployments: Vec::new(), ..plan.suite.clone() };
+    Ok(spec::interpolate(&suite, world.as_ref()).map_err(CliError::MissingEnv)?.tasks)
 }
 
 fn analyze_run(dir: &RunDir, plan: &Plan) -> Result<Summary, CliError> {
@@ -127,13 +137,8 @@ fn step_summary(world: &Arc<dyn World>, markdown: &str) {
 
 /// Results on stdout: the table, and where the report lies.
 pub fn show(finished: &Finished, dir: &RunDir, colour: bool) {
-    let width = comfy_table_width();
-    super::out(&report::terminal(&finished.summary, width, colour));
+    super::out(&report::terminal(&finished.summary, TERMINAL_COLUMNS, colour));
     super::out(&format!("report: {}\n", dir.file("report.html").display()));
-}
-
-fn comfy_table_width() -> usize {
-    80
 }
 
 /// The first exit code that holds.

@@ -72,7 +72,7 @@ fn execute(request: &Request, world: &Arc<dyn World>) -> Result<Exit, CliError> 
     eprintln!("run directory: {}", dir.path().display());
     let ended = session::execute(session, world)?;
     let finished = finish::finish(&dir, world, &request.outputs)?;
-    finish::show(&finished, &dir);
+    finish::show(&finished, &dir, super::colour_on(&std::io::stdout(), world));
     Ok(finish::exit(&finished.summary, &ended, request.inconclusive))
 }
 
