@@ -37,7 +37,7 @@ pub fn report(args: &ReportArgs, world: &Arc<dyn World>) -> Result<Exit, CliErro
         finish::grade(&dir, &plan, world)?;
     }
     if let Some(path) = &args.grades_csv {
-        export::grades_csv(&dir, path)?;
+        export::grades_csv(&dir, &plan, path)?;
     }
     let finished = finish::write_reports(&dir, plan, world, &args.outputs)?;
     let nothing_named = is_empty(&args.outputs) && args.grades_csv.is_none();

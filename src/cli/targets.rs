@@ -7,11 +7,12 @@ use std::sync::Arc;
 use rust_decimal::Decimal;
 
 use super::error::CliError;
+use crate::analyze::money;
 use crate::deploy::Target;
 use crate::deploy::simulated::{AnswerBook, Entry, Profile, Server, prompt_text};
 use crate::drive::Attempt;
 use crate::plan::Plan;
-use crate::spec::{Api, Dataset, Deployment, Suite, dataset, template};
+use crate::spec::{Api, Deployment, Suite, dataset, template};
 use crate::world::World;
 
 /// A deployment that can be asked. A simulated one owns its server, which stops with it.
@@ -83,7 +84,7 @@ pub fn answers(profile: &Profile) -> Result<AnswerBook, CliError> {
     let mut books = Vec::new();
     for source in &profile.answers {
         let path = std::path::PathBuf::from(&source.dataset);
-        let rows = dataset::read_file(&Dataset::File { path, limit: None })
+        let rows = dataset::read_file(&path, usize::MAX)
             .map_err(|e| CliError::Usage(format!("the profile's dataset `{}`: {e}", source.dataset)))?;
         let book = AnswerBook::from_rows(&rows, |row| {
             let text = |t: &str| template::render_text(t, row).ok();
@@ -105,6 +106,5 @@ pub fn answers(profile: &Profile) -> Result<AnswerBook, CliError> {
 /// USD of an attempt by its deployment's token prices; `None` where the price or the usage is not known.
 pub fn spend(deployment: &Deployment, attempt: &Attempt) -> Option<Decimal> {
     let price = deployment.price.as_ref()?;
-    let usage = attempt.usage;
-    crate::spec::money::spend(price, usage.prompt_tokens?, usage.cached_tokens.unwrap_or(0), usage.completion_tokens?)
+    money::attempt_spend(price, attempt)
 }

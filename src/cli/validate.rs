@@ -42,9 +42,17 @@ fn check_examples(suite: &str, loaded: &Loaded, format: DiagnosticFormat, world:
     let mut examples = 0;
     for task in &loaded.live.tasks {
         examples += task.examples.len();
-        for failure in grade::check_examples(task) {
-            failures += 1;
-            eprintln!("{suite}: task `{}`: {failure}", task.name);
+        match grade::check_examples(task, &grade::render) {
+            Ok(found) => {
+                failures += found.len();
+                for failure in found {
+                    eprintln!("{suite}: task `{}`: {failure}", task.name);
+                }
+            }
+            Err(error) => {
+                failures += 1;
+                eprintln!("{suite}: task `{}`: {error}", task.name);
+            }
         }
     }
     let (tasks, deployments) = (loaded.suite.tasks.len(), loaded.suite.deployments.len());
