@@ -66,7 +66,7 @@ fn dispatch(command: Command, world: &Arc<dyn World>) -> Result<Exit, CliError> 
 
 fn print_error(error: &CliError, world: &Arc<dyn World>) {
     match error {
-        CliError::Suite(diagnostics) => eprint!("{}", diagnostics.render_full(colour_on(&std::io::stderr(), world))),
+        CliError::Suite(diagnostics) => eprint!("{}", diagnostics.full(colour_on(&std::io::stderr(), world))),
         other => eprintln!("error: {other}"),
     }
 }

@@ -12,7 +12,7 @@ use crate::world::World;
 pub fn validate(args: &ValidateArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
     let mut sound = true;
     for suite in &args.suites {
-        match spec::load(&SuiteSource::parse(suite), world.as_ref(), &LoadOptions::default()) {
+        match spec::load(SuiteSource::parse(suite), world.as_ref(), &LoadOptions::default()) {
             Err(diagnostics) => {
                 sound = false;
                 show(&diagnostics, args.format, world);
@@ -26,10 +26,10 @@ pub fn validate(args: &ValidateArgs, world: &Arc<dyn World>) -> Result<Exit, Cli
 fn show(diagnostics: &Diagnostics, format: DiagnosticFormat, world: &Arc<dyn World>) {
     match format {
         DiagnosticFormat::Full => {
-            eprint!("{}", diagnostics.render_full(super::colour_on(&std::io::stderr(), world)));
+            eprint!("{}", diagnostics.full(super::colour_on(&std::io::stderr(), world)));
         }
-        DiagnosticFormat::Concise => super::out(&diagnostics.render_concise()),
-        DiagnosticFormat::Json => super::out(&diagnostics.render_json()),
+        DiagnosticFormat::Concise => super::out(&diagnostics.concise()),
+        DiagnosticFormat::Json => super::out(&diagnostics.json()),
     }
 }
 
