@@ -3,6 +3,8 @@
 //! Style and script are inlined and allowed by their hash alone, so that nothing that a model wrote can run or load,
 //! even if an escape failed. The page is complete without the script.
 
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
 use super::ReportError;
@@ -20,8 +22,7 @@ pub fn html(summary: &Summary, generated_wall_ms: u64) -> Result<String, ReportE
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(template_error)?);
     let template = environment.template_from_str(TEMPLATE).map_err(template_error)?;
     let policy = format!(
         "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
@@ -31,7 +32,7 @@ pub fn html(summary: &Summary, generated_wall_ms: u64) -> Result<String, ReportE
     let speed_columns: Vec<&str> = SPEED_COLUMNS.iter().map(|column| column.1).collect();
     template
         .render(context! {
-            page => view::page(summary, generated_wall_ms),
+            page => Value::from(Serde(view::page(summary, generated_wall_ms))),
             policy,
             speed_columns,
             style => STYLE,
