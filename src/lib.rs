@@ -14,6 +14,7 @@ pub mod drive;
 pub mod grade;
 pub mod plan;
 pub mod record;
+pub mod report;
 pub mod spec;
 pub mod units;
 pub mod world;
