@@ -12,7 +12,7 @@ import time
 import install
 import probe
 import servers
-from common import ARMS, DEFAULT_ARMS, LabError, cache_dir, say
+from common import ARMS, DEFAULT_ARMS, THREADS, LabError, cache_dir, say
 
 EXEC_PREFIX = "exec-"
 
@@ -25,11 +25,13 @@ def parser() -> argparse.ArgumentParser:
     start = commands.add_parser("up", help="set up, then start one server per arm and wait until all are ready")
     start.add_argument("arms", nargs="*", metavar="ARM", help=arms_help)
     start.add_argument("--env", type=pathlib.Path, metavar="FILE", help="also write the variables to FILE")
-    start.add_argument("--api-key", metavar="KEY", help="the key that the servers ask for")
-    run = commands.add_parser("exec", usage="lab/lab exec [--api-key KEY] [ARM...] -- COMMAND...",
+    run = commands.add_parser("exec", usage="lab/lab exec [--api-key KEY] [--threads N] [ARM...] -- COMMAND...",
                               help="start servers, run a command with the variables set, always end the servers")
     run.add_argument("arms", nargs="*", metavar="ARM", help=arms_help)
-    run.add_argument("--api-key", metavar="KEY", help="the key that the servers ask for")
+    for command in (start, run):
+        command.add_argument("--api-key", metavar="KEY", help="the key that the servers ask for")
+        command.add_argument("--threads", type=int, default=THREADS, metavar="N",
+                             help=f"threads of each server that is started (default {THREADS})")
     check = commands.add_parser("check", help="ask running servers real questions, check what they say, measure them")
     check.add_argument("arms", nargs="*", metavar="ARM", help="left out: all that run")
     check.add_argument("--tokens", type=int, default=96, help="tokens generated per answer (default 96)")
@@ -76,7 +78,7 @@ def show_setup() -> int:
 
 def up(options: argparse.Namespace, name: str) -> int:
     made, started = install.setup(), time.monotonic()
-    state = servers.up(name, options.arms or DEFAULT_ARMS, made, options.api_key)
+    state = servers.up(name, options.arms or DEFAULT_ARMS, made, settings_of(options))
     env_file = servers.folder_of(name) / "env"
     variables = servers.environment(state, options.env.absolute() if options.env else env_file)
     servers.write_env(variables, env_file)
@@ -86,6 +88,12 @@ def up(options: argparse.Namespace, name: str) -> int:
         f"end them with: lab/lab down{'' if name == 'default' else ' --name ' + name}")
     print((options.env or env_file).read_text(), end="")
     return 0
+
+
+def settings_of(options: argparse.Namespace) -> dict:
+    if options.threads < 1:
+        raise LabError("--threads: at least 1")
+    return {"api_key": options.api_key, "threads": options.threads, "parent": None}
 
 
 def run_with_servers(options: argparse.Namespace, command: list[str]) -> int:
@@ -99,7 +107,7 @@ def run_with_servers(options: argparse.Namespace, command: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
-        state = servers.up(name, options.arms or DEFAULT_ARMS, made, options.api_key, parent=os.getpid())
+        state = servers.up(name, options.arms or DEFAULT_ARMS, made, settings_of(options) | {"parent": os.getpid()})
         env_file = servers.folder_of(name) / "env"
         variables = servers.environment(state, env_file)
         servers.write_env(variables, env_file)

@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 # Each arm: the weights it serves, the name it answers to, and what makes it differ from the baseline.
 # `context` is in tokens for all slots together; each of the `slots` gets its share.
-BASE = {"weights": "q8_0", "model": "smollm2-135m-q8_0", "slots": 4, "context": 4096, "threads": 2}
+BASE = {"weights": "q8_0", "model": "smollm2-135m-q8_0", "slots": 4, "context": 4096}
 ARMS = {
     "q8": BASE,
     "q4": BASE | {"weights": "q4_0", "model": "smollm2-135m-q4_0"},
@@ -21,6 +21,7 @@ ARMS = {
     "speculative": BASE | {"model": "smollm2-135m-q8_0-speculative", "draft": "q4_0"},
     "sliding": BASE | {"model": "smollm2-135m-q8_0-sliding", "context": 1024, "context_shift": True},
 }
+THREADS = 1
 DEFAULT_ARMS = ["q8", "q4", "kv-q4", "speculative"]
 
 

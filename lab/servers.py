@@ -50,9 +50,12 @@ def is_ours(server: dict) -> bool:
     return str(server.get("marker")).encode() in words
 
 
-def up(name: str, arms: list[str], setup: dict, api_key: str | None, parent: int | None = None) -> dict:
-    """Starts the arms that do not run yet, all at once, and waits until each is ready. Returns the state."""
-    folder = folder_of(name)
+def up(name: str, arms: list[str], setup: dict, settings: dict) -> dict:
+    """Starts the arms that do not run yet, all at once, and waits until each is ready. Returns the state.
+
+    `settings`: {"api_key": text or None, "threads": count, "parent": the pid to die with, or None}.
+    """
+    folder, api_key = folder_of(name), settings["api_key"]
     with locked(folder / "lock"):
         state = load(name)
         for server in state["arms"].values():
@@ -66,7 +69,7 @@ def up(name: str, arms: list[str], setup: dict, api_key: str | None, parent: int
         try:
             for arm in arms:
                 if arm not in state["arms"]:
-                    state["arms"][arm], started[arm] = start(folder, arm, setup, api_key, parent)
+                    state["arms"][arm], started[arm] = start(folder, arm, setup, settings)
                     save(name, state)  # At once: a server that is not written down could not be ended.
             for arm, process in started.items():
                 state["arms"][arm]["url"] = wait_until_ready(folder, arm, process)
@@ -79,13 +82,13 @@ def up(name: str, arms: list[str], setup: dict, api_key: str | None, parent: int
         return state
 
 
-def start(folder: pathlib.Path, arm: str, setup: dict, api_key: str | None, parent: int | None):
+def start(folder: pathlib.Path, arm: str, setup: dict, settings: dict):
     """Starts one server; it is not ready yet. Returns its entry of the state and its process."""
     config = dict(ARMS[arm])
     address = folder / f"{arm}.address"
     address.unlink(missing_ok=True)
     # Port 0: the kernel picks a free one when the server binds it, so that no other process can take it in between.
-    config |= {"port": 0, "address_file": str(address), "parent": parent, "api_key": api_key}
+    config |= {"port": 0, "address_file": str(address)} | settings
     config["weights_file"] = setup["models"][config["weights"]]
     if "draft" in config:
         config["draft_file"] = setup["models"][config["draft"]]
