@@ -30,6 +30,12 @@ pub trait Dialect: Send + Sync {
 
     /// A cheap hint for the reading thread: may this event's data carry a token? Only timeouts hang on it.
     fn may_carry_token(&self, data: &[u8]) -> bool;
+
+    /// Whether this event says that the stream is done, so that a server which keeps the response open is not waited for.
+    fn is_done(&self, event: Option<&str>, data: &[u8]) -> bool {
+        let _ = event;
+        data.trim_ascii() == b"[DONE]"
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -94,10 +94,11 @@ impl TransportError {
     }
 }
 
-/// Instants of an exchange. Connection parts are present only where this exchange opened the connection.
+/// Instants of an exchange. Connection parts are present on the first exchange of a connection only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Durations in nanoseconds of what opening the lane took; absent on a reused lane.
+    /// Durations in nanoseconds of what opening the connection took, before or within this exchange; absent on a reused
+    /// lane.
     pub dns_ns: Option<u64>,
     pub tcp_ns: Option<u64>,
     pub tls_ns: Option<u64>,

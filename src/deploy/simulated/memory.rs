@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::engine::{Engine, Stats};
 use super::script::{End, Request, Script};
-use super::watch::{Flow, MAX_RESPONSE_BYTES, Watch};
 use crate::deploy::transport::BoxFuture;
+use crate::deploy::watch::{Flow, MAX_RESPONSE_BYTES, Watch};
 use crate::deploy::{Dialect, EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest};
 use crate::units::Mono;
 use crate::world::Clock;

@@ -24,7 +24,6 @@ mod server;
 mod shape;
 mod stream;
 mod tokens;
-mod watch;
 mod wrong;
 
 pub use answers::{Answer, AnswerBook, Draws, Entry, prompt_key, prompt_text};
