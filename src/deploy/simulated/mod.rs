@@ -35,3 +35,6 @@ pub use profile::{AnswerSource, ErrorModel, Nondeterminism, Profile, ProfileErro
 pub use script::{Close, End, Head, Request, Script};
 pub use server::{ServeError, Server, WrittenAt, serve_until};
 pub use shape::{RoleChunk, Shape, UsagePolicy};
+
+#[cfg(test)]
+mod wire_tests;
