@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::engine::{Engine, Stats};
 use super::script::{End, Request, Script};
-use super::watch::{Flow, MAX_RESPONSE_BYTES, Watch};
 use crate::deploy::transport::BoxFuture;
+use crate::deploy::watch::{Flow, MAX_RESPONSE_BYTES, Watch};
 use crate::deploy::{Dialect, EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest};
 use crate::units::Mono;
 use crate::world::Clock;
@@ -95,7 +95,7 @@ impl Lane for MemoryLane {
 impl MemoryLane {
     fn connect(&mut self) -> Result<(), TransportError> {
         if self.engine.is_none() {
-            let address = self.target.url.clone();
+            let address = self.target.name.clone();
             return Err(TransportError::Connect { address, reason: "no simulated server has this name".to_owned() });
         }
         (self.open, self.opened_once, self.exchanges) = (true, true, 0);
@@ -172,15 +172,21 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     async fn read(mut self, script: Script, exchanged: &mut Exchanged) {
-        if let Err(end) = self.read_all(script, exchanged).await {
-            exchanged.end = end;
-        }
+        let answered = script.head.is_some();
+        let (at, end) = match self.read_all(script, exchanged).await {
+            Ok(at) => (at, EndOfBody::Complete),
+            Err(ended) => ended,
+        };
+        exchanged.marks.eof = answered.then_some(at);
+        exchanged.end = end;
     }
 
-    async fn read_all(&mut self, script: Script, exchanged: &mut Exchanged) -> Result<(), EndOfBody> {
+    /// Reads to the end of the script, or to what ends the reading before it; gives the instant of the end.
+    async fn read_all(&mut self, script: Script, exchanged: &mut Exchanged) -> Result<Mono, (Mono, EndOfBody)> {
         let answered = script.head.is_some();
         if let Some(head) = script.head {
             self.until(head.at).await?;
+            exchanged.marks.first_byte = Some(head.at);
             exchanged.marks.headers = Some(head.at);
             exchanged.status = Some(head.status);
             let content_type = head.headers.iter().find(|(name, _)| name == "content-type");
@@ -192,44 +198,47 @@ impl Reading<'_> {
             self.take(frame, exchanged)?;
         }
         if script.end == End::Hang {
-            return Err(self.give_up().await);
+            let (limit, end) = self.limit();
+            self.clock.sleep_until(limit).await;
+            return Err(end);
         }
         self.until(script.end_at).await?;
-        if script.end == End::Cut {
-            return Err(EndOfBody::Broken(if answered {
-                TransportError::Broken("the connection closed before the response was complete".to_owned())
-            } else {
-                TransportError::ClosedBeforeResponse
-            }));
-        }
-        exchanged.marks.eof = Some(script.end_at);
-        Ok(())
-    }
-
-    fn take(&mut self, frame: Frame, exchanged: &mut Exchanged) -> Result<(), EndOfBody> {
-        exchanged.marks.first_byte.get_or_insert(frame.at);
-        match self.watch.on_frame(frame.at, &frame.bytes) {
-            Flow::Continue => {}
-            Flow::Done => self.done_at = Some(frame.at),
-            Flow::TooLarge => {
-                return Err(EndOfBody::Broken(TransportError::TooLarge { limit_bytes: MAX_RESPONSE_BYTES }));
+        match (script.end, answered, self.done_at) {
+            (End::Complete | End::Hang, _, _) => Ok(script.end_at),
+            (End::Cut, _, Some(done_at)) => Err((done_at, EndOfBody::DoneMarker)),
+            (End::Cut, true, None) => {
+                let text = "it closed in the middle of the response".to_owned();
+                Err((script.end_at, EndOfBody::Broken(TransportError::Broken(text))))
             }
+            (End::Cut, false, None) => Err((script.end_at, EndOfBody::Broken(TransportError::ClosedBeforeResponse))),
         }
-        exchanged.frames.push(frame);
-        Ok(())
     }
 
-    /// When reading is given up, and with which end.
-    fn limit(&self) -> (Mono, EndOfBody) {
-        let (at, which) = self.watch.deadline();
-        match self.done_at.map(|done| done.plus_ns(AFTER_DONE_NS)) {
-            Some(done) if done <= at => (done, EndOfBody::DoneMarker),
-            _ => (at, EndOfBody::TimedOut(which)),
+    fn take(&mut self, frame: Frame, exchanged: &mut Exchanged) -> Result<(), (Mono, EndOfBody)> {
+        let at = frame.at;
+        let flow = self.watch.on_frame(at, &frame.bytes);
+        exchanged.frames.push(frame);
+        match flow {
+            Flow::Continue => Ok(()),
+            Flow::Done => {
+                self.done_at = Some(at);
+                Ok(())
+            }
+            Flow::TooLarge => Err((at, EndOfBody::Broken(TransportError::TooLarge { limit_bytes: MAX_RESPONSE_BYTES }))),
         }
+    }
+
+    /// When reading is given up; the instant and the kind of end that the exchange then has.
+    fn limit(&self) -> (Mono, (Mono, EndOfBody)) {
+        if let Some(done_at) = self.done_at {
+            return (done_at.plus_ns(AFTER_DONE_NS), (done_at, EndOfBody::DoneMarker));
+        }
+        let (at, which) = self.watch.deadline();
+        (at, (at, EndOfBody::TimedOut(which)))
     }
 
     /// Waits until `at`, or gives up before.
-    async fn until(&self, at: Mono) -> Result<(), EndOfBody> {
+    async fn until(&self, at: Mono) -> Result<(), (Mono, EndOfBody)> {
         let (limit, end) = self.limit();
         if limit < at {
             self.clock.sleep_until(limit).await;
@@ -237,12 +246,6 @@ impl Reading<'_> {
         }
         self.clock.sleep_until(at).await;
         Ok(())
-    }
-
-    async fn give_up(&self) -> EndOfBody {
-        let (limit, end) = self.limit();
-        self.clock.sleep_until(limit).await;
-        end
     }
 }
 

@@ -109,7 +109,7 @@ async fn timeouts_run_out_where_they_should() {
 #[tokio::test(start_paused = true)]
 async fn a_response_left_open_after_done_ends_by_its_marker() {
     let (exchanged, open) = once(&struck(Fault::always(FaultKind::KeepOpen)), PATIENT).await;
-    assert_eq!((exchanged.end, exchanged.marks.eof, open), (EndOfBody::DoneMarker, None, false));
+    assert_eq!((exchanged.end, exchanged.marks.eof, open), (EndOfBody::DoneMarker, Some(Mono(70 * MS)), false));
 }
 
 #[tokio::test(start_paused = true)]

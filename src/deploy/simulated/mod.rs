@@ -13,15 +13,17 @@ mod chat;
 mod draw;
 mod engine;
 mod fault;
+mod http1;
 mod memory;
+mod pace;
 mod pages;
 mod profile;
 mod queue;
 mod script;
+mod server;
 mod shape;
 mod stream;
 mod tokens;
-mod watch;
 mod wrong;
 
 pub use answers::{Answer, AnswerBook, Draws, Entry, prompt_key, prompt_text};
@@ -31,4 +33,8 @@ pub use fault::{Fault, FaultKind, StrikesBy};
 pub use memory::MemoryTransport;
 pub use profile::{AnswerSource, ErrorModel, Nondeterminism, Profile, ProfileError, Stall};
 pub use script::{Close, End, Head, Request, Script};
+pub use server::{ServeError, Server, WrittenAt, serve_until};
 pub use shape::{RoleChunk, Shape, UsagePolicy};
+
+#[cfg(test)]
+mod wire_tests;
