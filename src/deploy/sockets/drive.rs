@@ -169,6 +169,11 @@ async fn body(
                 let flow = watch.on_frame(at, &bytes);
                 exchanged.frames.push(Frame { at, bytes });
                 match flow {
+                    // A flood of bytes leaves the timer no turn: it is the deadline that counts.
+                    Flow::Continue if alarm.deadline(watch).0 <= at => {
+                        let end = done_at.map_or(EndOfBody::TimedOut(alarm.deadline(watch).1), |_| EndOfBody::DoneMarker);
+                        return Done { at: done_at.unwrap_or(at), end, reusable: false };
+                    }
                     Flow::Continue => alarm.hurry(watch),
                     Flow::Done => {
                         let done_at = *done_at.get_or_insert(at);

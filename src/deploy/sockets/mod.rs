@@ -176,7 +176,7 @@ impl SocketLane {
 
     /// Servers repeat the key that they refuse; it goes no further than here.
     fn hide_key(&self, exchanged: &mut Exchanged) {
-        let Some(key) = self.target.api_key.as_deref().map(str::trim).filter(|key| key.len() >= 4) else { return };
+        let Some(key) = self.target.api_key.as_deref().map(str::trim).filter(|key| key.len() >= 8) else { return };
         if exchanged.status.is_none_or(|status| (200..300).contains(&status)) {
             return;
         }
