@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 
 use super::server::{ask, bounded, lane, listen, read_request, request, target, timeouts};
 
-const ANSWER: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Paris\"},\"finish_reason\":\"stop\"}]}\n\n";
+const ANSWER: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Paris\"},\"finish_reason\":\"stop\"}]}\n\n";
 
 fn response(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{body}", body.len())
@@ -274,7 +275,9 @@ async fn chunks_of_one_read_carry_one_instant() {
 async fn a_chunk_of_a_megabyte_and_a_long_prompt_go_through() {
     let (listener, address) = listen().await;
     let text = "x".repeat(1 << 20);
-    let event = chunk(&format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":\"stop\"}}]}}\n\n"));
+    let event = chunk(&format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":\"stop\"}}]}}\n\n"
+    ));
     let server = tokio::spawn(hang(listener, format!("{HEAD}{event}0\r\n\r\n")));
     let mut target = target(&format!("http://{address}/v1"), timeouts(30_000));
     target.body.insert("padding".to_owned(), "word ".repeat(64_000).into());
@@ -336,7 +339,10 @@ async fn the_host_header_carries_the_port_unless_the_target_sets_it() {
         assert_eq!(outcome(&exchanged), Outcome::Completed);
         let request = server.await.unwrap().unwrap().to_ascii_lowercase();
         let host = wanted.map_or_else(|| address.to_string(), str::to_owned);
-        assert!(request.starts_with("post /base/v1/chat/completions?api-version=1&tag=a+b%26c http/1.1\r\n"), "{request}");
+        assert!(
+            request.starts_with("post /base/v1/chat/completions?api-version=1&tag=a+b%26c http/1.1\r\n"),
+            "{request}"
+        );
         assert_eq!(request.matches("host: ").count(), 1, "{request}");
         assert!(request.contains(&format!("\r\nhost: {host}\r\n")), "{request}");
         assert!(request.contains("\r\nauthorization: bearer secret-key-of-the-test\r\n"));
@@ -347,7 +353,10 @@ async fn the_host_header_carries_the_port_unless_the_target_sets_it() {
 async fn a_refusal_never_repeats_the_key() {
     let (listener, address) = listen().await;
     let body = "{\"error\":{\"message\":\"bad key secret-key-of-the-test\"}}";
-    let bytes = format!("HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let bytes = format!(
+        "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     let server = tokio::spawn(hang(listener, bytes));
     let exchanged = ask(address).await;
     let reply = OpenAiChat.read(&exchanged);

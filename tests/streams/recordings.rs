@@ -169,7 +169,8 @@ async fn every_recording_reads_as_expected_whole_and_in_any_split() {
 
 #[tokio::test]
 async fn recorded_servers_read_alike_byte_by_byte_over_the_socket() {
-    for name in ["llamacpp-chat-length.http", "vllm-chat-length.http", "broken/utf8-byte-split.http", "broken/cr.http"] {
+    for name in ["llamacpp-chat-length.http", "vllm-chat-length.http", "broken/utf8-byte-split.http", "broken/cr.http"]
+    {
         let raw = std::fs::read(fixtures().join(name)).unwrap();
         let whole = served(vec![raw.clone()]).await;
         let single = served(cut(&raw, || 1)).await;

@@ -45,7 +45,14 @@ pub fn lane(target: &Target) -> Box<dyn Lane> {
 pub fn request(target: &Target, stream: bool) -> WireRequest {
     let request = GenRequest {
         messages: vec![Message { role: Role::User, content: "What is the capital of France?".to_owned() }],
-        sampling: Sampling { temperature: Some(0.0), top_p: None, top_k: None, max_tokens: 8, seed: 7, stop: Vec::new() },
+        sampling: Sampling {
+            temperature: Some(0.0),
+            top_p: None,
+            top_k: None,
+            max_tokens: 8,
+            seed: 7,
+            stop: Vec::new(),
+        },
         seed: 7,
         response_format: None,
         stream,

@@ -51,10 +51,10 @@ fn refusal(exchanged: &Exchanged, status: u16) -> Reply {
     let body = joined(exchanged);
     let text = String::from_utf8_lossy(&body);
     let parsed = wire::body(&text);
-    let said = parsed.as_ref().and_then(|body| Said::of(body, true)).unwrap_or_else(|| Said {
-        message: excerpt(&body),
-        ..Said::default()
-    });
+    let said = parsed
+        .as_ref()
+        .and_then(|body| Said::of(body, true))
+        .unwrap_or_else(|| Said { message: excerpt(&body), ..Said::default() });
     let mut message = format!("HTTP {status}: {}", said.message);
     if said.is_quota() {
         message.push_str(" (the quota is used up: waiting does not help)");
@@ -127,7 +127,11 @@ fn read_stream(exchanged: &Exchanged, fold: &mut Fold, body: &[u8]) -> Ending {
     if fold.said.is_none() && fold.finish_reason.is_none() && !fold.done {
         fold.said = error_line(body);
     }
-    if fold.said.is_none() && fold.first_event.is_none() && !body.trim_ascii().is_empty() && exchanged.end == EndOfBody::Complete {
+    if fold.said.is_none()
+        && fold.first_event.is_none()
+        && !body.trim_ascii().is_empty()
+        && exchanged.end == EndOfBody::Complete
+    {
         return read_whole(exchanged, fold, body);
     }
     if let Some(said) = &fold.said {

@@ -110,8 +110,10 @@ fn the_urls_own_path_and_query_are_kept() {
         OpenAiChat.request(&target, &asked(true)).path
     };
     assert_eq!(path("http://h", &[]), "/chat/completions");
-    assert_eq!(path("https://h/openai/deployments/x/?a=1", &[("api-version", "2024 06")]), 
-        "/openai/deployments/x/chat/completions?a=1&api-version=2024+06");
+    assert_eq!(
+        path("https://h/openai/deployments/x/?a=1", &[("api-version", "2024 06")]),
+        "/openai/deployments/x/chat/completions?a=1&api-version=2024+06"
+    );
     assert_eq!(path("http://h/v1/chat/completions", &[]), "/v1/chat/completions");
     assert_eq!(path("http://h/v 1/é", &[]), "/v%201/%C3%A9/chat/completions");
     assert_eq!(path("no url", &[]), "/chat/completions");
@@ -158,6 +160,7 @@ fn streamed(events: &[(u64, Value)], end: EndOfBody) -> Exchanged {
     }
 }
 
+#[allow(clippy::needless_pass_by_value)] // Reads best with `json!` at the call.
 fn delta(delta: Value) -> Value {
     json!({"choices": [{"index": 0, "delta": delta}]})
 }
@@ -181,7 +184,10 @@ fn a_role_chunk_is_no_first_token() {
         (203, json!("[DONE]")),
     ];
     let reply = OpenAiChat.read(&streamed(&events, EndOfBody::Complete));
-    assert_eq!((ms(reply.first_event), ms(reply.first_token()), ms(reply.last_token())), (Some(5), Some(200), Some(200)));
+    assert_eq!(
+        (ms(reply.first_event), ms(reply.first_token()), ms(reply.last_token())),
+        (Some(5), Some(200), Some(200))
+    );
     assert_eq!((ms(reply.finish_at), ms(reply.usage_at)), (Some(201), Some(202)));
 }
 
@@ -222,16 +228,25 @@ fn tokens(reply: &Reply) -> Vec<Option<u32>> {
 
 #[test]
 fn tokens_of_an_event_are_known_or_absent_never_guessed() {
-    let counted = |content: &str, n: u64| {
-        json!({"choices": [{"index": 0, "delta": {"content": content}}], "usage": {"completion_tokens": n}})
-    };
+    let counted = |content: &str, n: u64| json!({"choices": [{"index": 0, "delta": {"content": content}}], "usage": {"completion_tokens": n}});
     let read = |events: &[(u64, Value)]| tokens(&OpenAiChat.read(&streamed(events, EndOfBody::Complete)));
-    assert_eq!(read(&[(1, counted("a b c", 5)), (2, counted(" d", 6)), (3, counted("", 8)), (4, counted("e", 9)), (5, stop())]),
-        [Some(5), Some(1), Some(3)]);
+    assert_eq!(
+        read(&[
+            (1, counted("a b c", 5)),
+            (2, counted(" d", 6)),
+            (3, counted("", 8)),
+            (4, counted("e", 9)),
+            (5, stop())
+        ]),
+        [Some(5), Some(1), Some(3)]
+    );
     // The count of the whole, given once, is not the last event's own.
     assert_eq!(read(&[(1, delta(json!({"content": "a"}))), (2, counted("b", 2)), (3, stop())]), [None, None]);
     // A count that falls back is no count.
-    assert_eq!(read(&[(1, counted("a", 5)), (2, counted("b", 3)), (3, counted("c", 4)), (4, stop())]), [Some(5), None, None]);
+    assert_eq!(
+        read(&[(1, counted("a", 5)), (2, counted("b", 3)), (3, counted("c", 4)), (4, stop())]),
+        [Some(5), None, None]
+    );
     let timed = |n: u64| json!({"choices": [{"index": 0, "delta": {"content": "a"}}], "timings": {"predicted_n": n}});
     assert_eq!(read(&[(1, timed(1)), (2, timed(4)), (3, stop())]), [Some(1), Some(3)]);
 }
@@ -243,12 +258,18 @@ fn what_never_came_is_told_by_how_it_ended() {
         (reply.outcome, reply.error.unwrap())
     };
     let refused = TransportError::Connect { address: "h:1".to_owned(), reason: "connection refused".to_owned() };
-    assert_eq!(read(EndOfBody::Broken(refused)), (Outcome::Unreachable, "could not connect to h:1: connection refused".to_owned()));
+    assert_eq!(
+        read(EndOfBody::Broken(refused)),
+        (Outcome::Unreachable, "could not connect to h:1: connection refused".to_owned())
+    );
     assert_eq!(read(EndOfBody::Broken(TransportError::ClosedBeforeResponse)).0, Outcome::Transport);
     assert_eq!(read(EndOfBody::TimedOut(Deadline::Connect)).0, Outcome::Timeout(Deadline::Connect));
     assert_eq!(read(EndOfBody::Cancelled).0, Outcome::Transport);
     let too_large = EndOfBody::Broken(TransportError::TooLarge { limit_bytes: 5 });
-    assert_eq!(OpenAiChat.read(&streamed(&[(1, delta(json!({"content": "a"})))], too_large)).outcome, Outcome::Malformed);
+    assert_eq!(
+        OpenAiChat.read(&streamed(&[(1, delta(json!({"content": "a"})))], too_large)).outcome,
+        Outcome::Malformed
+    );
 }
 
 #[test]
@@ -262,9 +283,23 @@ fn text_for_people_is_short_plain_and_keyless() {
 
 /// Events of a stream, sensible and not.
 fn event() -> impl Strategy<Value = String> {
-    let text = prop_oneof![Just("null".to_owned()), Just("\"\"".to_owned()), "\"[a-zé ]{1,5}\"", Just("[]".to_owned()), Just("7".to_owned())];
+    let text = prop_oneof![
+        Just("null".to_owned()),
+        Just("\"\"".to_owned()),
+        "\"[a-zé ]{1,5}\"",
+        Just("[]".to_owned()),
+        Just("7".to_owned())
+    ];
     let key = prop::sample::select(vec![
-        "content", "reasoning", "reasoning_content", "refusal", "role", "tool_calls", "function_call", "finish_reason", "usage",
+        "content",
+        "reasoning",
+        "reasoning_content",
+        "refusal",
+        "role",
+        "tool_calls",
+        "function_call",
+        "finish_reason",
+        "usage",
     ]);
     let fields = prop::collection::vec((key, text), 0..4);
     let delta = fields.prop_map(|fields| {

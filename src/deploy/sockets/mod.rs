@@ -12,9 +12,7 @@ use std::task::{Context, Waker};
 
 use super::dialect::Dialect;
 use super::outcome::Deadline;
-use super::transport::{
-    BoxFuture, EndOfBody, Exchanged, Lane, Marks, Target, Transport, TransportError, WireRequest,
-};
+use super::transport::{BoxFuture, EndOfBody, Exchanged, Lane, Marks, Target, Transport, TransportError, WireRequest};
 use super::watch::Watch;
 use crate::world::Clock;
 use connect::{Live, NotOpened, Origin, TlsConfigs};
@@ -141,9 +139,9 @@ impl SocketLane {
                 },
             };
             if let Some(opening) = connection.opening.take() {
-                exchanged.marks.dns_ns = opening.dns_ns;
-                exchanged.marks.tcp_ns = opening.tcp_ns;
-                exchanged.marks.tls_ns = opening.tls_ns;
+                exchanged.marks.dns_ns = opening.dns;
+                exchanged.marks.tcp_ns = opening.tcp;
+                exchanged.marks.tls_ns = opening.tls;
             }
             let mut watch = Watch::new(self.target.timeouts, self.clock.now(), request.stream, dialect);
             let sent = drive::exchange(self.clock, &mut connection, &outgoing, &mut watch, &mut exchanged).await;
