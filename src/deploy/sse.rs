@@ -236,8 +236,8 @@ mod tests {
     }
 
     /// What a split must not change.
-    fn content(events: Vec<Event>) -> Vec<(Vec<u8>, Option<String>, Option<String>, bool)> {
-        events.into_iter().map(|e| (e.data, e.event, e.id, e.unterminated)).collect()
+    fn content(events: Vec<Event>) -> Vec<Event> {
+        events.into_iter().map(|event| Event { at: Mono(0), shared: 1, ..event }).collect()
     }
 
     #[test]

@@ -72,18 +72,21 @@ impl Fold {
             return;
         }
         let data = String::from_utf8_lossy(data);
+        let name = event.event.as_deref();
         match wire::body(&data) {
             Some(body) => {
                 if self.said.is_none() {
-                    self.said = Said::of(&body, event.event.as_deref() == Some("error"));
+                    self.said = Said::of(&body, name == Some("error"));
                 }
                 self.body(&body, event.at, true);
             }
             // The rest of a stream that broke off is no fault of its own.
             None if event.unterminated => {}
-            None if event.event.as_deref() == Some("error") => {
+            None if name == Some("error") => {
                 self.said.get_or_insert_with(|| Said { message: data.into_owned(), ..Said::default() });
             }
+            // Events of another name (`ping`) are no part of this dialect.
+            None if name.is_some_and(|name| name != "message") => {}
             None => {
                 self.bad_event.get_or_insert_with(|| excerpt(data.as_bytes()));
             }
@@ -102,10 +105,10 @@ impl Fold {
             self.server_timings = Some(timings);
         }
         if let Some(model) = text(body.model) {
-            self.model = Some(model);
+            self.model = Some(for_people(&model));
         }
         if let Some(fingerprint) = text(body.system_fingerprint) {
-            self.system_fingerprint = Some(fingerprint);
+            self.system_fingerprint = Some(for_people(&fingerprint));
         }
         let counted = usage.and_then(|usage| usage.completion_tokens).or_else(|| predicted_so_far(body.timings));
         for choice in &choices {

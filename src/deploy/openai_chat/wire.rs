@@ -246,7 +246,7 @@ fn count(raw: Option<&RawValue>) -> Option<u64> {
     let number: serde_json::Number = parse(raw)?;
     number.as_u64().or_else(|| {
         let float = number.as_f64()?;
-        (float >= 0.0 && float <= 1e15 && float.fract() == 0.0).then_some(float as u64)
+        ((0.0..=1e15).contains(&float) && float.fract() == 0.0).then_some(float as u64)
     })
 }
 

@@ -34,10 +34,10 @@ pub(super) struct Live {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opening {
     /// Absent where the url names an address.
-    pub dns_ns: Option<u64>,
-    pub tcp_ns: Option<u64>,
+    pub dns: Option<u64>,
+    pub tcp: Option<u64>,
     /// Absent without TLS.
-    pub tls_ns: Option<u64>,
+    pub tls: Option<u64>,
 }
 
 /// Why there is no connection.
@@ -148,19 +148,19 @@ async fn connect(
     let start = clock.now();
     let addresses = resolve(origin).await?;
     let resolved = clock.now();
-    opening.dns_ns = resolved.since(start).filter(|_| matches!(origin.host, Host::Domain(_)));
+    opening.dns = resolved.since(start).filter(|_| matches!(origin.host, Host::Domain(_)));
 
     let tcp = dial(clock, &addresses, deadline).await?;
     // Without this a request's last packet waits for the acknowledgement of the one before.
     let _ = tcp.set_nodelay(true);
     let connected = clock.now();
-    opening.tcp_ns = connected.since(resolved);
+    opening.tcp = connected.since(resolved);
 
     let stamps = Stamps::new(clock);
     let socket = Socket::new(tcp, Arc::clone(&stamps));
     let stream = if origin.tls {
         let stream = handshake(origin, tls, ca_file, socket).await?;
-        opening.tls_ns = clock.now().since(connected);
+        opening.tls = clock.now().since(connected);
         Stream::Tls(Box::new(stream))
     } else {
         Stream::Tcp(socket)
