@@ -233,7 +233,7 @@ mod tests {
     fn a_bad_set_is_told_in_its_own_text() {
         let text = "tasks: [{name: t1}]\nload: 3\n";
         let (_, told) = set(text, &["nonsense", "tasks.t9.weight=1", "load.x=1", "a=[1"]);
-        assert_eq!(told, ["--set:1:1 bad-set", "--set:1:7 bad-set", "--set:1:6 bad-set", "--set:1:5 yaml-syntax"]);
+        assert_eq!(told, ["--set:1:1 bad-set", "--set:1:7 bad-set", "--set:1:6 bad-set", "--set:1:3 yaml-syntax"]);
     }
 
     #[test]
