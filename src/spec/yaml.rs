@@ -31,8 +31,9 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
     let options = granit_parser::options! {
         emit_comments: false,
         disallow_directives: true,
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
+        // One more than is taken here, so that depth is told by this reader's own words.
+        flow_nesting_limit: MAX_DEPTH + 1,
+        block_nesting_limit: MAX_DEPTH + 1,
     };
     let mut root = None;
     for event in Parser::new_from_str_with_options(text, options) {
@@ -40,8 +41,9 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
             Ok(event) => event,
             Err(error) => {
                 let place = builder.point(*error.marker());
-                let message = format!("not valid YAML: {}", error.info().trim_end_matches('.'));
-                builder.sink.report(Mistake::new("yaml-syntax", place, message));
+                let info = error.info();
+                let message = format!("not valid YAML: {}", info.trim_end_matches('.'));
+                builder.sink.report(Mistake::new("yaml-syntax", place, message).hint(syntax_hint(&info)));
                 return None;
             }
         };
@@ -59,6 +61,22 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
         }
     }
     root
+}
+
+/// The parser says what it did not find; people want to know what they did.
+fn syntax_hint(info: &str) -> &'static str {
+    let has = |word: &str| info.contains(word);
+    if has("tab") {
+        "indent with spaces"
+    } else if has("anchor") {
+        "`*name` repeats what `&name` marked above; put a text that starts with `*` in quotes"
+    } else if has("flow") {
+        "a `]`, a `}` or a comma is missing, here or on a line above"
+    } else if has("quoted") {
+        "a closing quote is missing"
+    } else {
+        "look for wrong indentation, a missing space after `:`, or text that needs quotes"
+    }
 }
 
 enum Frame {
@@ -196,7 +214,8 @@ impl Builder<'_> {
             for map in maps {
                 let Kind::Map(inherited) = map.kind else {
                     let message = "`<<` merges maps only";
-                    self.sink.report(Mistake::new("yaml-syntax", map.place, message));
+                    let mistake = Mistake::new("yaml-syntax", map.place, message);
+                    self.sink.report(mistake.hint("write `<<: *name`, where `&name` marks a map above"));
                     continue;
                 };
                 own.extend(inherited.into_iter().filter(|e| names.insert(e.key.text.clone())));
@@ -307,7 +326,7 @@ mod tests {
             chain.push_str(&format!("a{i}: &a{i} [*a{}]\n", i - 1));
         }
         assert_eq!(read(&chain).1[0].0, "too-deep");
-        assert!(read(&"[".repeat(100_000)).0.is_none());
+        assert_eq!(read(&"[".repeat(100_000)).1[0].0, "too-deep");
         assert!(read(&"- ".repeat(100_000)).0.is_none());
         assert!(read(&format!("x: {}", "a".repeat(MAX_BYTES))).0.is_none());
         assert!(read("a: &a [*a]").0.is_none());
