@@ -117,3 +117,54 @@ fn no_expected_file_is_left_over_and_no_secret_is_shown() {
         }
     }
 }
+
+mod hostile {
+    use proptest::prelude::*;
+
+    use super::*;
+    use counterpoise::spec::init_template;
+
+    /// Fragments that YAML readers and decoders trip over.
+    const BITS: [&str; 24] = [
+        "{", "}", "[", "]", ": ", "- ", "\n", "\t", "&a ", "*a", "<<: *a", "!!str ", "!x ", "|\n", ">-\n", "\"", "'", "# ",
+        "null", ".nan", "${env:X}", "{{ x", "\u{feff}", "💥",
+    ];
+
+    fn load_text(text: &str) -> Result<(), Diagnostics> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.yaml");
+        std::fs::write(&path, text).unwrap();
+        load(SuiteSource::Path(path), &FixedWorld::new(&[]), &LoadOptions::default()).map(|_| ())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
+
+        /// Whatever is done to a suite, it is read or refused with places inside the file.
+        #[test]
+        fn a_damaged_suite_is_read_or_refused(
+            cuts in proptest::collection::vec((0_usize..4000, 0_usize..40, 0_usize..BITS.len()), 1..6),
+        ) {
+            let mut chars: Vec<char> = init_template(None, None).chars().collect();
+            for (at, len, bit) in cuts {
+                let at = at % chars.len();
+                let end = (at + len).min(chars.len());
+                chars.splice(at..end, BITS[bit].chars());
+            }
+            let text: String = chars.into_iter().collect();
+            if let Err(diagnostics) = load_text(&text) {
+                prop_assert!(diagnostics.has_errors());
+                let lines = text.lines().count() + 2 + text.matches('\r').count();
+                for d in &diagnostics.0 {
+                    prop_assert!(d.line >= 1 && d.line <= lines && d.column >= 1 && d.span_len >= 1, "{d:?}");
+                }
+                prop_assert!(!diagnostics.full(true).is_empty());
+            }
+        }
+
+        #[test]
+        fn any_text_is_refused_or_read(text in "\\PC{0,200}") {
+            let _ = load_text(&text);
+        }
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
+use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StructureStyle, Tag};
 
 use super::diagnostic::{Mistake, Sink};
 use super::node::{Entry, Key, Kind, Node};
@@ -80,8 +80,8 @@ fn syntax_hint(info: &str) -> &'static str {
 }
 
 enum Frame {
-    Seq { start: usize, anchor: usize, items: Vec<Node> },
-    Map { start: usize, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: HashMap<String, Place> },
+    Seq { start: usize, block: bool, anchor: usize, items: Vec<Node> },
+    Map { start: usize, block: bool, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: HashMap<String, Place> },
 }
 
 struct Builder<'s> {
@@ -131,15 +131,17 @@ impl Builder<'_> {
                 let node = self.anchors.get(&id).cloned();
                 node.map_or(Ok(None), |node| self.complete(node, 0))
             }
-            Event::SequenceStart(_, anchor, tag) => {
+            Event::SequenceStart(style, anchor, tag) => {
                 self.open(place, tag.as_deref(), span)?;
-                self.stack.push(Frame::Seq { start: place.start as usize, anchor, items: vec![] });
+                let block = style == StructureStyle::Block;
+                self.stack.push(Frame::Seq { start: place.start as usize, block, anchor, items: vec![] });
                 Ok(None)
             }
-            Event::MappingStart(_, anchor, tag) => {
+            Event::MappingStart(style, anchor, tag) => {
                 self.open(place, tag.as_deref(), span)?;
-                let start = place.start as usize;
-                self.stack.push(Frame::Map { start, anchor, entries: vec![], key: None, seen: HashMap::new() });
+                let (start, block) = (place.start as usize, style == StructureStyle::Block);
+                let seen = HashMap::new();
+                self.stack.push(Frame::Map { start, block, anchor, entries: vec![], key: None, seen });
                 Ok(None)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(place.end as usize),
@@ -155,17 +157,26 @@ impl Builder<'_> {
 
     fn close(&mut self, end: usize) -> Result<Option<Node>, Stop> {
         match self.stack.pop() {
-            Some(Frame::Seq { start, anchor, items }) => {
-                let place = Place::new(self.source, start, end);
+            Some(Frame::Seq { start, block, anchor, items }) => {
+                let first = items.first().map(|item| item.place);
+                let place = self.collection(start, end, first.filter(|_| block));
                 self.complete(Node { place, kind: Kind::Seq(items) }, anchor)
             }
-            Some(Frame::Map { start, anchor, entries, .. }) => {
-                let place = Place::new(self.source, start, end);
+            Some(Frame::Map { start, block, anchor, entries, .. }) => {
+                let first = entries.first().map(|entry| entry.key.place);
+                let place = self.collection(start, end, first.filter(|_| block));
                 let entries = self.merge(entries);
                 self.complete(Node { place, kind: Kind::Map(entries) }, anchor)
             }
             None => Ok(None),
         }
+    }
+
+    /// A flow collection's place is all of it. A block goes over many lines and what stands beside them: up to the end
+    /// of its first child, it is underlined well.
+    fn collection(&self, start: usize, end: usize, first_of_block: Option<Place>) -> Place {
+        let end = first_of_block.filter(|first| first.start as usize >= start).map_or(end, |first| first.end as usize);
+        Place::new(self.source, start, end)
     }
 
     /// Puts a finished node where it belongs: key, value, item, or root.
