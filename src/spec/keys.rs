@@ -111,13 +111,14 @@ pub static COMPARISON: Section = Section {
 pub static SAMPLING: Section = Section {
     name: "`sampling`",
     keys: &[
-        KeySpec::new("temperature", Shape::Number { min: 0.0, max: 10.0 }, "`null` in a deployment leaves it out.")
+        KeySpec::new("temperature", Shape::Number { min: 0.0, max: 10.0 }, "`null` leaves it out of requests.")
+            .nullable()
             .or("0"),
-        KeySpec::new("top_p", Shape::Number { min: 0.0, max: 1.0 }, "Nucleus sampling."),
-        KeySpec::new("top_k", Shape::Int { min: 1, max: 1_000_000 }, "The k likeliest tokens."),
+        KeySpec::new("top_p", Shape::Number { min: 0.0, max: 1.0 }, "Nucleus sampling.").nullable(),
+        KeySpec::new("top_k", Shape::Int { min: 1, max: 1_000_000 }, "The k likeliest tokens.").nullable(),
         KeySpec::new("max_tokens", Shape::Int { min: 1, max: 10_000_000 }, "The longest answer, in tokens.").or("256"),
         KeySpec::new("seed", Shape::Int { min: 0, max: u64::MAX }, "All seeds of the run derive from it.").or("7"),
-        KeySpec::new("stop", Shape::OneOrList(&Shape::Text), "Texts that end an answer."),
+        KeySpec::new("stop", Shape::OneOrList(&Shape::Text), "Texts that end an answer.").nullable(),
     ],
 };
 

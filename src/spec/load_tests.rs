@@ -214,7 +214,8 @@ fn the_command_line_overrides_the_file() {
 #[test]
 fn tasks_and_samples_are_narrowed() {
     let options = LoadOptions { task_glob: Some("cap*".into()), limit: Some(5), set: vec![] };
-    let suite = whole().load(&ENV, &options).unwrap().suite;
+    let home = whole();
+    let suite = home.load(&ENV, &options).unwrap().suite;
     assert_eq!(suite.tasks.len(), 1);
     assert_eq!(crate::spec::dataset::read(&suite.tasks[0], None).unwrap().len(), 5);
     assert_eq!(suite.gates.len(), 6);

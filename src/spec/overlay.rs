@@ -160,11 +160,14 @@ fn merged<'d>(entry: &'d Entry, all: &'d [Entry], chain: &mut Vec<&'d str>, sink
         return entry.value.clone();
     }
     let base = merged(parent, all, chain, sink);
-    merge_patch(base, &entry.value)
+    merge_patch(base, &entry.value, false)
 }
 
+/// Sections whose `null` is a value of its own: it deletes from the request, not from the parent deployment.
+const KEEP_NULLS: [&str; 2] = ["body", "sampling"];
+
 /// RFC 7396 on trees. Places stay those of the text that a value came from.
-fn merge_patch(base: Node, patch: &Node) -> Node {
+fn merge_patch(base: Node, patch: &Node, keep_nulls: bool) -> Node {
     let Kind::Map(changes) = &patch.kind else { return patch.clone() };
     let mut entries = match base.kind {
         Kind::Map(entries) => entries,
@@ -172,17 +175,18 @@ fn merge_patch(base: Node, patch: &Node) -> Node {
     };
     for change in changes {
         let found = entries.iter().position(|e| e.key.text == change.key.text);
+        let keep_below = keep_nulls || KEEP_NULLS.contains(&change.key.text.as_str());
         match found {
-            _ if change.value.is_null() => entries.retain(|e| e.key.text != change.key.text),
+            _ if change.value.is_null() && !keep_nulls => entries.retain(|e| e.key.text != change.key.text),
             Some(at) => {
                 if let Some(entry) = entries.get_mut(at) {
-                    let value = merge_patch(entry.value.clone(), &change.value);
+                    let value = merge_patch(entry.value.clone(), &change.value, keep_below);
                     *entry = Entry { key: change.key.clone(), value };
                 }
             }
             None => {
                 let nothing = Node { place: change.value.place, kind: Kind::Map(vec![]) };
-                let value = merge_patch(nothing, &change.value);
+                let value = merge_patch(nothing, &change.value, keep_below);
                 entries.push(Entry { key: change.key.clone(), value });
             }
         }
@@ -229,7 +233,7 @@ mod tests {
     fn a_bad_set_is_told_in_its_own_text() {
         let text = "tasks: [{name: t1}]\nload: 3\n";
         let (_, told) = set(text, &["nonsense", "tasks.t9.weight=1", "load.x=1", "a=[1"]);
-        assert_eq!(told, ["--set:1:1 bad-set", "--set:1:7 bad-set", "--set:1:6 bad-set", "--set:1:5 yaml-syntax"]);
+        assert_eq!(told, ["--set:1:1 bad-set", "--set:1:7 bad-set", "--set:1:6 bad-set", "--set:1:3 yaml-syntax"]);
     }
 
     #[test]
@@ -240,6 +244,14 @@ mod tests {
         assert_eq!(value["deployments"]["b"], json!({"url": "u", "price": {"x": 1, "y": 3}, "extends": "a"}));
         assert_eq!(value["deployments"]["c"]["url"], "v");
         assert_eq!(value["deployments"]["c"]["price"], json!({"x": 1, "y": 3}));
+    }
+
+    #[test]
+    fn null_in_a_body_or_in_sampling_stays() {
+        let text = "deployments:\n  a: {body: {x: 1, y: 2}}\n  b: {extends: a, body: {x: null, z: null}, sampling: {top_p: null}}\n";
+        let (value, _) = set(text, &[]);
+        assert_eq!(value["deployments"]["b"]["body"], json!({"x": null, "y": 2, "z": null}));
+        assert_eq!(value["deployments"]["b"]["sampling"], json!({"top_p": null}));
     }
 
     #[test]
