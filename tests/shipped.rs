@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use counterpoise::spec::{LoadOptions, Loaded, SuiteSource, dataset, load};
+use counterpoise::grade::{check_examples, render};
+use counterpoise::spec::{Example, GraderKind, LoadOptions, Loaded, Row, SuiteSource, Task, dataset, load};
 use counterpoise::world::FixedWorld;
 
 /// Every variable that a shipped suite names.
@@ -98,6 +99,55 @@ fn the_demo_truncates_nothing_but_the_passages() {
                 assert!(tokens_behind > u64::from(kept), "row {} keeps its evidence", row["id"]);
             } else {
                 assert!(most_tokens < u64::from(kept), "task {}, row {} may be cut", task.name, row["id"]);
+            }
+        }
+    }
+}
+
+/// Replies to a row, each with whether it must pass: every accepted answer, the question itself, a shrug.
+fn replies(task: &Task, row: &Row) -> Vec<(String, bool)> {
+    let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let shrug = ("I am not sure.".to_owned(), false);
+    match task.graders[0].kind {
+        GraderKind::Contains { .. } => {
+            let accepted = row["answer"].as_array().cloned().unwrap_or_else(|| vec![row["answer"].clone()]);
+            let right = accepted.iter().flat_map(|a| [text(a), format!("I think it is {}, yes.", text(a))]);
+            right.map(|reply| (reply, true)).chain([shrug, (text(&row["question"]), false)]).collect()
+        }
+        GraderKind::Numeric { .. } => {
+            let right = row["answer"].as_i64().unwrap();
+            vec![(right.to_string(), true), (format!("It is {right}."), true), ((right + 1).to_string(), false), shrug]
+        }
+        GraderKind::Choice { .. } => {
+            let letter = |reply: &str| (reply.to_owned(), reply == row["answer"]);
+            let options = row["options"].as_object().unwrap();
+            let full = options.iter().map(|(l, o)| (format!("{l}. {}", text(o)), row["answer"] == **l));
+            ["A", "B", "C", "D"].map(letter).into_iter().chain(full).chain([shrug]).collect()
+        }
+        _ => {
+            let fenced = format!("```json\n{}\n```", row["fields"]);
+            let mut short = row["fields"].as_object().unwrap().clone();
+            let first = short.keys().next().unwrap().clone();
+            short.remove(&first);
+            let short = serde_json::Value::Object(short);
+            vec![(row["fields"].to_string(), true), (fenced, true), (short.to_string(), false), shrug]
+        }
+    }
+}
+
+#[test]
+fn right_answers_pass_and_wrong_ones_fail_on_every_row() {
+    for name in ["demo.yaml", "lab-quant.yaml", "quant-gate.yaml", "smoke.yaml"] {
+        for mut task in named(name).suite.tasks {
+            let told = check_examples(&task, &render).unwrap();
+            assert!(told.is_empty(), "{name}: task {}: {told:?}", task.name);
+            for row in dataset::read(&task, None).unwrap() {
+                task.examples = replies(&task, &row)
+                    .into_iter()
+                    .map(|(reply, pass)| Example { row: row.clone(), reply, pass: Some(pass) })
+                    .collect();
+                let told = check_examples(&task, &render).unwrap();
+                assert!(told.is_empty(), "{name}: task {}, row {row:?}: {told:?}", task.name);
             }
         }
     }
