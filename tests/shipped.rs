@@ -1,5 +1,7 @@
 //! What ships with the program holds together: the datasets pass their own checker, the suites load without a mistake.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
