@@ -135,7 +135,8 @@ impl AnswerBook {
         let mut words = draws.wording_rng(key);
         let value = if right { plain(&entry.right) } else { self.wrong_value(index, entry, key, draws) };
         let wording = pick(&mut words, &entry.wordings).map_or("{answer}", String::as_str);
-        let chatter = if wording.contains("{chatter}") { tokens::idle(&mut words, draws.chatter_tokens) } else { String::new() };
+        let chatter =
+            if wording.contains("{chatter}") { tokens::idle(&mut words, draws.chatter_tokens) } else { String::new() };
         Answer { text: wording.replace("{chatter}", &chatter).replace("{answer}", &value), right: Some(right) }
     }
 
