@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Cell, main_metric, margin, name};
-use crate::analyze::summary::{ComparisonSummary, NoiseFloor, QualityDelta};
+use crate::analyze::summary::{ArmSummary, ComparisonSummary, Distribution, NoiseFloor, QualityDelta};
 use crate::analyze::{Estimate, Summary};
 use crate::report::format::{self, Unit};
 use crate::report::svg::{Point, Scatter, Span, scatter};
@@ -32,7 +32,8 @@ pub struct Row {
     pub note: String,
     pub verdict: &'static str,
     pub class: &'static str,
-    pub twin: bool,
+    /// `baseline`, `twin`, or empty for a candidate.
+    pub kind: &'static str,
     pub quality: Cell,
     pub flips: Cell,
     pub changed: Cell,
@@ -48,11 +49,18 @@ pub struct RatioRow {
 
 pub fn tradeoff(summary: &Summary) -> Tradeoff {
     let metric = summary.comparisons.first().and_then(main_metric).unwrap_or("accuracy");
-    let mut rows: Vec<Row> = summary.comparisons.iter().map(candidate_row).collect();
-    let mut twins: Vec<&str> = Vec::new();
+    let mut rows = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for comparison in &summary.comparisons {
+        if !seen.contains(&comparison.baseline.as_str()) {
+            seen.push(&comparison.baseline);
+            rows.extend(summary.arms.get(&comparison.baseline).map(|arm| baseline_row(&comparison.baseline, arm, metric)));
+        }
+    }
+    rows.extend(summary.comparisons.iter().map(candidate_row));
     for noise in summary.comparisons.iter().filter_map(|comparison| comparison.noise_floor.as_ref()) {
-        if !twins.contains(&noise.twin.as_str()) {
-            twins.push(&noise.twin);
+        if !seen.contains(&noise.twin.as_str()) {
+            seen.push(&noise.twin);
             rows.push(twin_row(noise));
         }
     }
@@ -66,8 +74,35 @@ pub fn tradeoff(summary: &Summary) -> Tradeoff {
 }
 
 /// The comparison of a speed metric, in the words of the trade-off table.
-pub(crate) fn candidates_speed(speed: &std::collections::BTreeMap<String, Estimate>, metric: &str) -> Cell {
+fn candidates_speed(speed: &std::collections::BTreeMap<String, Estimate>, metric: &str) -> Cell {
     Cell::compared(Unit::Ratio, speed.get(metric), words::better(metric), SPEED_WORDS, NO_RATIO)
+}
+
+/// The baseline's own figures: what the differences and ratios below are of.
+fn baseline_row(baseline: &str, arm: &ArmSummary, metric: &str) -> Row {
+    let latency = |figure: &Option<Distribution>| {
+        let n = figure.as_ref().map(|figure| format!("n {}", format::count(figure.n))).unwrap_or_default();
+        Cell { sub: n, ..Cell::figure(Unit::Ms, figure.as_ref().and_then(|figure| figure.p50), "too few requests, or withdrawn") }
+    };
+    let quality = arm.quality.get(metric).map(|figure| &figure.overall);
+    let cost = arm.cost.usd_per_success.as_ref();
+    Row {
+        name: name(baseline),
+        note: "baseline".to_owned(),
+        verdict: "",
+        class: "none",
+        kind: "baseline",
+        quality: Cell::estimate(Unit::Percent, quality, "no scored samples"),
+        flips: Cell::absent("the baseline is what flips are counted against"),
+        changed: Cell::absent("the baseline is what changes are counted against"),
+        speed: vec![
+            latency(&arm.latency.ttft_ms),
+            latency(&arm.latency.tpot_ms),
+            latency(&arm.latency.e2e_ms),
+            Cell::figure(Unit::PerSecond, arm.throughput.requests_per_s, "no window of its own, or withdrawn"),
+        ],
+        cost: Cell::estimate(Unit::Usd, cost, arm.cost.note.as_deref().unwrap_or("no price is given")),
+    }
 }
 
 fn candidate_row(comparison: &ComparisonSummary) -> Row {
@@ -78,7 +113,7 @@ fn candidate_row(comparison: &ComparisonSummary) -> Row {
         note: name(&comparison.optimization),
         verdict: words::verdict(comparison.verdict),
         class: words::verdict_name(comparison.verdict),
-        twin: false,
+        kind: "",
         quality: quality_cell(delta.map(|delta| &delta.delta)),
         flips: flips_cell(delta, comparison.flip_rate.as_ref(), comparison.noise_floor.as_ref()),
         changed: Cell::estimate(Unit::Percent, comparison.answers_changed.as_ref(), "no paired answers"),
@@ -131,7 +166,7 @@ fn twin_row(noise: &NoiseFloor) -> Row {
         note: "noise floor".to_owned(),
         verdict: "",
         class: "twin",
-        twin: true,
+        kind: "twin",
         quality: quality_cell(noise.delta.as_ref()),
         flips: Cell {
             sub: format!("n {}", format::count(noise.n)),
