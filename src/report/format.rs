@@ -62,7 +62,7 @@ fn bare(unit: Unit, value: f64) -> String {
         Unit::Ratio => ratio_digits(value),
         // Both ends keep their unit: one may be in seconds where the other is in milliseconds.
         Unit::Ms => duration(value),
-        Unit::Usd => usd(value),
+        Unit::Usd => usd(value).replace('$', ""),
         Unit::PerSecond | Unit::Plain => significant(value),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 
 use crate::analyze::Summary;
 use crate::analyze::summary::{GateResult, GateVerdict};
@@ -13,9 +13,14 @@ use super::text::{clipped, one_line};
 use super::view::{Cell, Row, sentence, tradeoff};
 use super::words;
 
-const NARROWEST: usize = 60;
+/// Below this the table's figures would break inside their digits.
+const NARROWEST: usize = 80;
+/// Columns after the arm's: quality, flips, four speeds, cost. A space parts any two.
+const FIXED_WIDTHS: [u16; 7] = [10, 6, 9, 9, 9, 9, 10];
+const QUALITY_CHARS: usize = 10;
+const RATIO_CHARS: usize = 9;
 
-/// The result in `width` columns (at least 60). `colour` adds ANSI colours to verdicts and to nothing else.
+/// The result in `width` columns (at least 80). `colour` adds ANSI colours to verdicts and to nothing else.
 pub fn terminal(summary: &Summary, width: usize, colour: bool) -> String {
     let width = width.max(NARROWEST);
     let paint = Paint(colour);
@@ -96,48 +101,58 @@ fn trade(out: &mut String, summary: &Summary, width: usize) {
     }
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_content_arrangement(ContentArrangement::Disabled);
     table.force_no_tty();
-    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
-    let quality = format!("Quality Δ\n{}", clean(&view.metric, 12));
-    table.set_header(vec!["Arm", &quality, "Flips", "TTFT\np50", "TPOT\np50", "E2E\np50", "Requests\nper s", "USD per\nsuccess"]);
+    let arm = width.saturating_sub(FIXED_WIDTHS.iter().map(|width| usize::from(*width) + 1).sum()).min(40);
+    let mut header = vec!["Arm".to_owned(), format!("Quality Δ\n{}", clean(&view.metric, QUALITY_CHARS)), "Flips\n− +".to_owned()];
+    header.extend(["TTFT\np50", "TPOT\np50", "E2E\np50", "Requests\nper s", "USD per\nsuccess"].map(str::to_owned));
+    table.set_header(header);
     for row in &view.rows {
         table.add_row(columns(row));
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
+    let widths = std::iter::once(u16::try_from(arm).unwrap_or(u16::MAX)).chain(FIXED_WIDTHS);
+    for (column, width) in table.column_iter_mut().zip(widths) {
+        column.set_padding((0, 0));
+        column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
         if column.index > 0 {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let heading = "Trade-off against the baseline, ratios candidate ÷ baseline, with 90% intervals. ~ means that the interval includes no change.";
+    let run = &summary.run;
+    let heading = format!(
+        "Trade-off against the baseline (ratios are candidate ÷ baseline over {} blocks; intervals are 90%; ~ means that \
+         the interval includes no change):",
+        super::format::count(run.blocks)
+    );
     out.push('\n');
-    wrapped(out, heading, "", width);
+    wrapped(out, &heading, "", width);
     for line in table.lines() {
         let _ = writeln!(out, "{}", line.trim_end());
     }
-    let run = &summary.run;
-    let blocks = super::format::count(run.blocks);
-    let _ = writeln!(out, "n {} samples, {blocks} blocks", super::format::count(run.samples));
 }
 
 fn columns(row: &Row) -> Vec<String> {
-    let note = if row.note == row.name { String::new() } else { format!("\n{}", clean(&row.note, 16)) };
-    let mut columns = vec![format!("{}{note}", clean(&row.name, 16)), cell(&row.quality), flips(&row.flips)];
-    columns.extend(row.speed.iter().map(cell));
-    columns.push(cell(&row.cost));
+    let n = row.quality.n.map(|n| format!("\nn {}", super::format::count(n))).unwrap_or_default();
+    let note = clean(&row.note, 24);
+    let flips = match row.lost_gained {
+        Some((lost, gained)) => format!("−{lost} +{gained}\n{}", row.flip_rate),
+        None => row.flips.main.clone(),
+    };
+    let mut columns = vec![format!("{}\n{note}", clean(&row.name, 40)), format!("{}{n}", cell(&row.quality, QUALITY_CHARS)), flips];
+    columns.extend(row.speed.iter().map(|figure| cell(figure, RATIO_CHARS)));
+    columns.push(cell(&row.cost, QUALITY_CHARS));
     columns
 }
 
-fn cell(cell: &Cell) -> String {
+/// The figure over its interval, which is broken after the dots where it is too long for one line.
+fn cell(cell: &Cell, room: usize) -> String {
     let noise = if cell.word.starts_with('~') { "~ " } else { "" };
-    let sub = cell.sub.replace(" to ", "…");
-    if sub.is_empty() { format!("{noise}{}", cell.main) } else { format!("{noise}{}\n{sub}", cell.main) }
-}
-
-/// `47 lost`, `9 gained` on two lines.
-fn flips(cell: &Cell) -> String {
-    cell.main.replace(", ", "\n")
+    let mut sub = cell.sub.replace(" to ", "…");
+    if sub.chars().count() > room {
+        sub = sub.replace('…', "…\n");
+    }
+    let break_line = if sub.is_empty() { "" } else { "\n" };
+    format!("{noise}{}{break_line}{sub}", cell.main)
 }
 
 /// Breaks at spaces; a word that is longer than the line stays whole.

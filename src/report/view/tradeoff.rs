@@ -36,6 +36,9 @@ pub struct Row {
     pub kind: &'static str,
     pub quality: Cell,
     pub flips: Cell,
+    pub lost_gained: Option<(u64, u64)>,
+    /// Share of paired samples that flipped, or a dash.
+    pub flip_rate: String,
     pub changed: Cell,
     pub speed: Vec<Cell>,
     pub cost: Cell,
@@ -94,6 +97,8 @@ fn baseline_row(baseline: &str, arm: &ArmSummary, metric: &str) -> Row {
         kind: "baseline",
         quality: Cell::estimate(Unit::Percent, quality, "no scored samples"),
         flips: Cell::absent("the baseline is what flips are counted against"),
+        lost_gained: None,
+        flip_rate: format::ABSENT.to_owned(),
         changed: Cell::absent("the baseline is what changes are counted against"),
         speed: vec![
             latency(&arm.latency.ttft_ms),
@@ -116,6 +121,8 @@ fn candidate_row(comparison: &ComparisonSummary) -> Row {
         kind: "",
         quality: quality_cell(delta.map(|delta| &delta.delta)),
         flips: flips_cell(delta, comparison.flip_rate.as_ref(), comparison.noise_floor.as_ref()),
+        lost_gained: delta.map(|delta| (delta.lost, delta.gained)),
+        flip_rate: format::figure(Unit::Percent, comparison.flip_rate.as_ref().and_then(|rate| rate.point)),
         changed: Cell::estimate(Unit::Percent, comparison.answers_changed.as_ref(), "no paired answers"),
         speed: SPEED_COLUMNS.iter().map(|(metric, _)| candidates_speed(&comparison.speed, metric)).collect(),
         cost: Cell::compared(Unit::Ratio, cost, Better::Lower, COST_WORDS, NO_COST),
@@ -149,6 +156,7 @@ fn flips_cell(delta: Option<&QualityDelta>, rate: Option<&Estimate>, noise: Opti
             Some(p) => format!("exact McNemar, two-sided: p = {}", probability(p)),
             None => "no verdict flipped: McNemar has nothing to test".to_owned(),
         },
+        n: Some(delta.delta.n),
     }
 }
 
@@ -172,6 +180,8 @@ fn twin_row(noise: &NoiseFloor) -> Row {
             sub: format!("n {}", format::count(noise.n)),
             ..Cell::figure(Unit::Percent, noise.flip_rate, "no paired scored samples")
         },
+        lost_gained: None,
+        flip_rate: format::figure(Unit::Percent, noise.flip_rate),
         changed: Cell::figure(Unit::Percent, noise.answers_changed, "no paired answers"),
         speed: SPEED_COLUMNS.iter().map(|(metric, _)| candidates_speed(&noise.speed, metric)).collect(),
         cost: Cell::absent("the twin costs what the baseline costs"),
