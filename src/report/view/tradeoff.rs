@@ -130,12 +130,7 @@ fn candidate_row(comparison: &ComparisonSummary) -> Row {
 }
 
 fn quality_cell(delta: Option<&Estimate>) -> Cell {
-    let mut cell = Cell::compared(Unit::Points, delta, Better::Higher, QUALITY_WORDS, "no paired scored samples");
-    if cell.tone == "noise" {
-        // The interval speaks of a difference, not of equality: whether it is small enough is the gate's question.
-        "~ no difference shown".clone_into(&mut cell.word);
-    }
-    cell
+    Cell::compared(Unit::Points, delta, Better::Higher, QUALITY_WORDS, "no paired scored samples")
 }
 
 /// Lost and gained, their rate, and the twin's rate as what the baseline does to itself.
