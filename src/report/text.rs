@@ -70,7 +70,9 @@ pub fn escaped(text: &str) -> String {
 /// One line of GitHub markdown, fit for a table cell: nothing in it is markup, a link, a mention or a cell border.
 pub fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
-    for c in one_line(text).chars() {
+    let line = one_line(text);
+    let mut rest = line.chars().peekable();
+    while let Some(c) = rest.next() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -81,7 +83,8 @@ pub fn markdown(text: &str) -> String {
             }
             // As entities, so that nobody is notified and no address becomes a link.
             '@' => out.push_str("&#64;"),
-            ':' => out.push_str("&#58;"),
+            ':' if rest.peek() == Some(&'/') => out.push_str("&#58;"),
+            '.' if out.ends_with("www") => out.push_str("&#46;"),
             c => out.push(c),
         }
     }
@@ -129,6 +132,7 @@ mod tests {
     #[test]
     fn markup_is_text() {
         assert_eq!(escaped("<a href=\"x\" id='y'>&"), "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;");
+        assert_eq!(markdown("see: ftp://x www.y.z"), "see: ftp&#58;//x www&#46;y.z");
         assert_eq!(markdown("a|b `c` <d> @me\n[x](y)"), "a\\|b \\`c\\` &lt;d&gt; &#64;me⏎\\[x\\](y)");
     }
 

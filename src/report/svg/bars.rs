@@ -1,6 +1,7 @@
 //! Small interval bars that stand in a table's cell.
 
 use super::axis::{Axis, hull, padded};
+use super::scatter::points_label;
 use super::{line, open, rect, text};
 use crate::report::format::{self, Unit};
 use crate::report::words::Better;
@@ -106,7 +107,7 @@ pub fn forest_axis(range: (f64, f64)) -> Option<String> {
         let x = axis.at(tick);
         line(&mut out, "grid", (x, 14.0), (x, 18.0));
         let anchor = if x < 20.0 { "start" } else if x > WIDTH - 20.0 { "end" } else { "middle" };
-        text(&mut out, "tick", anchor, (x, 11.0), &format!("{:+}", (tick * 1e3).round() / 10.0).replace('-', "−"));
+        text(&mut out, "tick", anchor, (x, 11.0), &points_label(tick));
     }
     out.push_str("</svg>");
     Some(out)

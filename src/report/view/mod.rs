@@ -18,7 +18,8 @@ use crate::analyze::summary::ComparisonSummary;
 use super::text::{clipped, one_line};
 
 pub(crate) use cell::Cell;
-pub(crate) use tradeoff::{SPEED_COLUMNS, candidates_speed};
+pub(crate) use head::sentence;
+pub(crate) use tradeoff::{Row, SPEED_COLUMNS, tradeoff};
 
 /// The page. Fields that end in `_svg` hold markup that was made here; all else is text that the template escapes.
 #[derive(Serialize)]
@@ -38,7 +39,7 @@ pub fn page(summary: &Summary, generated_wall_ms: u64) -> Page {
     Page {
         head: head::head(summary, generated_wall_ms),
         gates: gates::groups(summary),
-        tradeoff: tradeoff::tradeoff(summary),
+        tradeoff: tradeoff(summary),
         quality: quality::quality(summary),
         latency: latency::latency(summary),
         arms: arms::arms(summary),
