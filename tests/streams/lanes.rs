@@ -57,6 +57,51 @@ async fn ten_thousand_requests_share_one_connection() {
     server.abort();
 }
 
+/// The server gives back the question; no answer strays into another lane.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_lanes_each_get_their_own_answers() {
+    let (listener, address) = listen().await;
+    let server = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                while let Some(request) = read_request(&mut stream).await {
+                    let (_, body) = request.split_once("\r\n\r\n").unwrap();
+                    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                    let content = &body["messages"][0]["content"];
+                    let answer =
+                        serde_json::json!({"choices": [{"delta": {"content": content}, "finish_reason": "stop"}]});
+                    let answer = response(&format!("data: {answer}\n\ndata: [DONE]\n\n"));
+                    for piece in answer.as_bytes().chunks(50) {
+                        stream.write_all(piece).await.unwrap();
+                        tokio::task::yield_now().await;
+                    }
+                }
+            });
+        }
+    });
+    let target = target(&format!("http://{address}/v1"), timeouts(30_000));
+    let lanes = (0..40).map(|number| {
+        let target = target.clone();
+        tokio::spawn(async move {
+            let mut lane = lane(&target);
+            lane.open().await.unwrap();
+            for round in 0..20 {
+                let question = format!("lane {number}, round {round}");
+                let mut request = request(&target, true);
+                let mut body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+                body["messages"][0]["content"] = question.clone().into();
+                request.body = body.to_string().into();
+                let exchanged = lane.exchange(&request, &OpenAiChat).await;
+                assert_eq!(OpenAiChat.read(&exchanged).text, question);
+            }
+        })
+    });
+    for lane in lanes.collect::<Vec<_>>() {
+        bounded(lane).await.unwrap();
+    }
+    server.abort();
+}
+
 #[tokio::test]
 async fn marks_are_in_the_order_of_events() {
     let (listener, address) = listen().await;
