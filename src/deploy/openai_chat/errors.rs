@@ -144,12 +144,27 @@ pub(super) fn hint(status: u16) -> Option<&'static str> {
 /// Text for people: control and direction-changing characters escaped, what looks like a key masked, at most 500
 /// characters.
 pub(super) fn for_people(message: &str) -> String {
+    within(message, MAX_MESSAGE_CHARS)
+}
+
+/// A message and what can be done about it, together no longer than any text for people.
+pub(super) fn with_hint(message: &str, hint: Option<&str>) -> String {
+    match hint {
+        None => for_people(message),
+        Some(hint) => {
+            let room = MAX_MESSAGE_CHARS.saturating_sub(hint.chars().count() + " ()".len());
+            format!("{} ({hint})", within(message, room))
+        }
+    }
+}
+
+fn within(message: &str, max_chars: usize) -> String {
     let mut out = String::new();
     let mut chars = 0;
     for c in mask_keys(message.trim()).chars() {
         let shown: String = if is_hidden(c) { c.escape_default().collect() } else { c.into() };
         chars += shown.chars().count();
-        if chars >= MAX_MESSAGE_CHARS {
+        if chars >= max_chars {
             out.push('…');
             break;
         }
