@@ -355,6 +355,26 @@ async fn sent_is_when_the_last_byte_left() {
     server.await.unwrap();
 }
 
+/// The server answers as soon as it has seen the head, and never reads the rest.
+#[tokio::test]
+async fn an_answer_before_the_request_is_whole_counts() {
+    let (listener, address) = listen().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        let refusal = "HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntoo large";
+        stream.write_all(refusal.as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    });
+    let mut target = target(&format!("http://{address}/v1"), timeouts(10_000));
+    target.body.insert("padding".to_owned(), "x".repeat(32 << 20).into());
+    let mut lane = lane(&target);
+    let exchanged = bounded(lane.exchange(&request(&target, true), &OpenAiChat)).await;
+    assert_eq!((exchanged.status, outcome(&exchanged)), (Some(413), Outcome::BadRequest), "{:?}", exchanged.end);
+    assert!(!lane.is_open());
+    server.abort();
+}
+
 /// Comments without end keep the socket busy; the deadline holds all the same.
 #[tokio::test]
 async fn a_flood_of_comments_runs_into_first_token() {

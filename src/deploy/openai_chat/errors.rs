@@ -24,7 +24,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// The error in a body: OpenAI's `error` object or string, vLLM's `object: error`, FastAPI's `detail`. With
+    /// The error in a body: an `error` object or string, vLLM's `object: error`, the `detail` of Python servers. With
     /// `expected` (an error status) a bare `message` counts as one too.
     pub(super) fn of(body: &Body<'_>, expected: bool) -> Option<Said> {
         if let Some(raw) = body.error.filter(|raw| !matches!(raw.get(), "null" | "false" | "\"\"" | "{}")) {
@@ -106,7 +106,7 @@ impl Said {
     }
 }
 
-/// FastAPI's `detail`: a text, or a list of `{loc, msg}`.
+/// The `detail` of Python servers: a text, or a list of `{loc, msg}`.
 fn detail(raw: Option<&RawValue>) -> Option<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
