@@ -6,6 +6,7 @@
 
 pub mod dataset;
 pub mod gate;
+pub mod money;
 pub mod suite;
 pub mod task;
 pub mod template;
