@@ -8,11 +8,13 @@
 //! `units, error, world ← spec ← plan ← deploy ← drive, observe ← record ← sandbox ← grade ← analyze ← report ← cli`.
 
 pub mod analyze;
+pub mod cli;
 pub mod deploy;
 pub mod drive;
 pub mod grade;
 pub mod plan;
 pub mod record;
+pub mod report;
 pub mod spec;
 pub mod units;
 pub mod world;

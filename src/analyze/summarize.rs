@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::spec::Api;
 
 /// A file that can be read again from its start.
-pub type Reopen<'a, T> = &'a dyn Fn() -> Result<Box<dyn Iterator<Item = Result<T, String>> + 'a>, String>;
+pub type Reopen<'a, T> = &'a dyn Fn() -> Result<Box<dyn Iterator<Item = Result<T, String>>>, String>;
 
 pub struct AnalyzeInput<'a> {
     /// With its samples.

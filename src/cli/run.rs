@@ -72,7 +72,7 @@ fn execute(request: &Request, world: &Arc<dyn World>) -> Result<Exit, CliError> 
     eprintln!("run directory: {}", dir.path().display());
     let ended = session::execute(session, world)?;
     let finished = finish::finish(&dir, world, &request.outputs)?;
-    finish::show(&finished, &dir);
+    finish::show(&finished, &dir, super::colour_on(&std::io::stdout(), world));
     Ok(finish::exit(&finished.summary, &ended, request.inconclusive))
 }
 
@@ -158,9 +158,9 @@ fn check_same_suite(suite: &Suite, plan: &Plan) -> Result<(), CliError> {
 /// Loads a suite, printing its warnings.
 pub fn load(suite: &str, selection: &Selection, world: &dyn World) -> Result<Loaded, CliError> {
     let options = LoadOptions { set: selection.set.clone(), task_glob: selection.task.clone(), limit: selection.limit };
-    let loaded = spec::load(&SuiteSource::parse(suite), world, &options).map_err(CliError::Suite)?;
-    for warning in &loaded.warnings {
-        eprintln!("{}", warning.render_full(Some(&loaded.text), false));
+    let loaded = spec::load(SuiteSource::parse(suite), world, &options).map_err(CliError::Suite)?;
+    if !loaded.warnings.is_empty() {
+        eprint!("{}", spec::Diagnostics(loaded.warnings.clone()).full(false));
     }
     Ok(loaded)
 }

@@ -48,17 +48,14 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
     let Session { plan, live, journal, arms, done, number, progress, .. } = session;
     let consumer = Consumer {
         journal,
-        grader: RunGrader::new(&plan).map_err(|e| CliError::Usage(e.to_string()))?,
+        grader: RunGrader::new(&live.tasks, Arc::new(plan.samples.clone()))?,
         progress: Progress::new(progress, &plan, &arms, &done_by_arm(&plan, &done)),
         stop: stop.clone(),
         clock: world.clock(),
     };
     let consumer = consumer::spawn(consumer, messages).map_err(CliError::Runtime)?;
-    let planned: u64 = arms.len() as u64 * plan.blocks.iter().map(|b| b.items.len() as u64).sum::<u64>();
-    let already = done_by_arm(&plan, &done);
-    let before: u64 =
-        arms.iter().filter_map(|&i| plan.arms.get(i)).filter_map(|arm| already.get(&arm.name)).sum();
-    let shared = Shared {
+    let budget = BudgetState::new(live.budget.clone());
+    let shared = Arc::new(Shared {
         plan,
         live,
         transport: Arc::new(Sockets::new(world.clock())),
@@ -68,20 +65,18 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
         stop: stop.clone(),
         session: number,
         done,
-        budget: BudgetState::new(Default::default()),
+        budget,
         price: targets::spend,
-    };
-    let budget = BudgetState::new(shared.live.budget.clone());
-    let shared = Arc::new(Shared { budget, ..shared });
+    });
     let reason = runtime.block_on(session_events(&shared, &arms, &endpoints, world));
     // The last sender goes with `shared`; then the consumer writes what is left and ends.
     drop(shared);
     let seen = consumer.join().unwrap_or_default();
-    finish_session(seen, &reason, planned - before.min(planned))?;
+    finish_session(seen, &reason)?;
     Ok(Ended { reason })
 }
 
-fn finish_session(seen: Seen, reason: &EndReason, _expected: u64) -> Result<(), CliError> {
+fn finish_session(seen: Seen, reason: &EndReason) -> Result<(), CliError> {
     if let Some(failure) = seen.failure {
         return Err(CliError::Record(failure));
     }
@@ -108,11 +103,17 @@ async fn session_events(
         Err(reason) => reason,
     };
     interrupts.abort();
-    let complete = reason == EndReason::Done;
+    let complete = reason == EndReason::Done && others_are_done(shared, arms);
     let at_us = shared.clock.now().as_us();
     shared.sink.emit(Event::Ended { at_us, complete, reason: reason.clone() }).await;
     shared.sink.barrier().await;
     reason
+}
+
+/// Whether the arms that this session did not ask have their outcomes from earlier ones.
+fn others_are_done(shared: &Shared, arms: &[usize]) -> bool {
+    let mut others = shared.plan.slots().into_iter().filter(|slot| !arms.contains(&slot.arm));
+    others.all(|slot| shared.plan.units_of(slot).iter().all(|unit| shared.done.contains(&unit.id)))
 }
 
 /// The first interrupt stops the run and keeps what is recorded; a second one ends the process at once.

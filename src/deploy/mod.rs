@@ -8,16 +8,18 @@
 pub mod dialect;
 pub mod openai_chat;
 pub mod outcome;
+pub mod probe;
 pub mod sockets;
 pub mod sse;
+pub mod simulated;
 pub mod transport;
 pub mod watch;
 
 pub use dialect::{Arrival, ArrivalKind, Dialect, GenRequest, Provenance, Reply, Usage};
-pub use outcome::{Deadline, Grading, Outcome};
-pub use transport::{EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest};
 pub use openai_chat::OpenAiChat;
+pub use outcome::{Deadline, Grading, Outcome};
 pub use sockets::Sockets;
+pub use transport::{EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest};
 pub use watch::{Flow, Watch};
 
 use crate::spec::Api;

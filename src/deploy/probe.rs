@@ -79,7 +79,7 @@ pub async fn ready(
 }
 
 fn client(target: &Target) -> Result<reqwest::Client, ProbeError> {
-    let tls = super::sockets::client_config(target.ca_file.as_deref()).map_err(|e| ProbeError::Client(e.to_string()))?;
+    let tls = super::sockets::client_config(target.ca_file.as_deref()).map_err(ProbeError::Client)?;
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .no_proxy()

@@ -61,6 +61,42 @@ pub fn build(suite: &Suite, live: &Suite, created_wall_ms: u64) -> Result<Plan, 
     })
 }
 
+impl Plan {
+    /// Renders again what is sent, for a plan read back from disk: today's environment may differ from the first day's.
+    pub fn refresh_live(&mut self, live: &Suite) -> Result<(), PlanError> {
+        self.live_messages.clear();
+        for sample in &self.samples {
+            let (Some(task), Some(live_task)) = (self.suite.task(&sample.task), live.task(&sample.task)) else { continue };
+            if live_task.messages != task.messages {
+                let messages = render(live_task, &sample.row, sample.index as usize)?;
+                self.live_messages.insert(sample.index, messages);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes graders, prices, SLOs and gates from another suite, to judge the recorded answers by. What was asked stays.
+    pub fn take_judgement(&mut self, other: &Suite) -> Result<(), String> {
+        for task in &mut self.suite.tasks {
+            let judge = other.task(&task.name).ok_or_else(|| {
+                format!("the suite has no task `{}`, which the run asked; name a suite that grades every task", task.name)
+            })?;
+            task.graders.clone_from(&judge.graders);
+            task.category.clone_from(&judge.category);
+            task.weight = judge.weight;
+            task.grade_truncated = judge.grade_truncated;
+        }
+        for deployment in &mut self.suite.deployments {
+            if let Some(judge) = other.deployment(&deployment.name) {
+                deployment.price.clone_from(&judge.price);
+            }
+        }
+        self.suite.slo.clone_from(&other.slo);
+        self.suite.gates.clone_from(&other.gates);
+        Ok(())
+    }
+}
+
 /// One arm for each deployment, and a twin behind each baseline of a comparison where the suite asks for a noise floor.
 fn arms(suite: &Suite) -> Vec<Arm> {
     let mut arms = Vec::new();

@@ -1,22 +1,58 @@
 //! Suites: from a YAML file to a resolved [`Suite`], or to every mistake of the file at once.
 //!
 //! ```text
-//! text ─ wire (YAML with spans) ─ resolve (names, defaults, files) ─▶ Suite ─ interpolate ─▶ Suite for this run
+//! text ─ yaml ─▶ tree with places ─ overlay (--set, extends) ─ check (table of keys) ─ decode (names, defaults,
+//! files, templates) ─▶ Suite ─ env ─▶ Suite for this run
 //! ```
+//!
+//! One table ([`keys`]) says what a suite may contain; the check, the defaults and the JSON Schema come from it.
+//! Each step reports into one sink and goes on, so that one mistake does not hide the next.
 
+mod builtin;
+mod check;
 pub mod dataset;
+mod decode;
+mod diagnostic;
+mod env;
+mod files;
 pub mod gate;
+mod init;
+mod keys;
+mod keys_task;
+mod load;
+mod node;
+mod overlay;
+mod render;
+mod scalar;
 pub mod money;
+pub mod schema;
+mod secrets;
+mod shape;
+mod source;
+mod suggest;
 pub mod suite;
 pub mod task;
 pub mod template;
+mod view;
+mod yaml;
 
+pub use dataset::DatasetError;
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use env::interpolate;
+pub use files::FileError;
 pub use gate::{CostMetric, Each, Gate, GateKind, STABILITY_METRICS, Scope};
+pub use init::init_template;
+pub use load::{LoadOptions, Loaded, SuiteSource, load};
 pub use suite::{
     Api, ArmsMode, Budget, CacheMode, Comparison, Context, Deployment, Keep, LatencyFigure, Limits, Load, Optimization,
     PERCENTILES, Price, Retry, RetryOn, Sampling, SloTarget, SpeedMetric, Start, Suite, Timeouts,
 };
 pub use task::{
-    Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task,
-    Which,
+    Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task, Which,
 };
+
+/// The source of a schema that is written in the suite itself.
+pub const INLINE: &str = "inline";
+
+/// Metrics that every task has, beside its graders' names.
+pub const RESERVED_METRICS: [&str; 2] = ["accuracy", "success"];

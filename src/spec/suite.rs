@@ -304,9 +304,7 @@ impl SpeedMetric {
 impl std::fmt::Display for SpeedMetric {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            SpeedMetric::Latency { figure, percentile } => {
-                write!(f, "{}_p{percentile}", figure.name())
-            }
+            SpeedMetric::Latency { figure, percentile } => write!(f, "{}_p{percentile}", figure.name()),
             SpeedMetric::RequestsPerS => f.write_str("requests_per_s"),
             SpeedMetric::OutputTokensPerS => f.write_str("output_tokens_per_s"),
             SpeedMetric::InputTokensPerS => f.write_str("input_tokens_per_s"),
@@ -333,9 +331,7 @@ impl std::str::FromStr for SpeedMetric {
                 let percentile = PERCENTILES.into_iter().find(|p| p.to_string() == percentile)?;
                 Some(SpeedMetric::Latency { figure, percentile })
             })
-            .ok_or_else(|| {
-                format!("`{text}` is not a speed metric; use one of {}", SpeedMetric::all_names().join(", "))
-            })
+            .ok_or_else(|| format!("`{text}` is not a speed metric; use one of {}", SpeedMetric::all_names().join(", ")))
     }
 }
 

@@ -32,10 +32,7 @@ pub struct Task {
 #[serde(rename_all = "snake_case")]
 pub enum Dataset {
     /// `path` is absolute and lies under the suite's root (or is `builtin:…`).
-    File {
-        path: PathBuf,
-        limit: Option<usize>,
-    },
+    File { path: PathBuf, limit: Option<usize> },
     Cases(Vec<Row>),
 }
 

@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 
 use super::server::{ask, bounded, lane, listen, read_request, request, target, timeouts};
 
-const ANSWER: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Paris\"},\"finish_reason\":\"stop\"}]}\n\n";
+const ANSWER: &str =
+    "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Paris\"},\"finish_reason\":\"stop\"}]}\n\n";
 
 fn response(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{body}", body.len())
@@ -168,10 +169,12 @@ async fn a_refused_port_is_unreachable() {
 
 #[tokio::test]
 async fn urls_that_lead_nowhere_are_told() {
+    // A label of more than 63 characters is no name that a resolver would ask the network about.
+    let no_name = format!("http://{}.invalid/v1", "a".repeat(64));
     for (url, part) in [
         ("no url", "it is no url"),
         ("ftp://127.0.0.1/", "neither http nor https"),
-        ("http://host.invalid/v1", "could not resolve `host.invalid`"),
+        (no_name.as_str(), "could not resolve `aaaa"),
     ] {
         let target = target(url, timeouts(10_000));
         let mut lane = lane(&target);
@@ -272,7 +275,9 @@ async fn chunks_of_one_read_carry_one_instant() {
 async fn a_chunk_of_a_megabyte_and_a_long_prompt_go_through() {
     let (listener, address) = listen().await;
     let text = "x".repeat(1 << 20);
-    let event = chunk(&format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":\"stop\"}}]}}\n\n"));
+    let event = chunk(&format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":\"stop\"}}]}}\n\n"
+    ));
     let server = tokio::spawn(hang(listener, format!("{HEAD}{event}0\r\n\r\n")));
     let mut target = target(&format!("http://{address}/v1"), timeouts(30_000));
     target.body.insert("padding".to_owned(), "word ".repeat(64_000).into());
@@ -282,11 +287,76 @@ async fn a_chunk_of_a_megabyte_and_a_long_prompt_go_through() {
     server.abort();
 }
 
+/// The server reads nothing for a while, and the request is larger than what sockets buffer.
+#[tokio::test]
+async fn sent_is_when_the_last_byte_left() {
+    let (listener, address) = listen().await;
+    let pause = Duration::from_millis(80);
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        tokio::time::sleep(pause).await;
+        read_request(&mut stream).await.unwrap();
+        stream.write_all(response(ANSWER).as_bytes()).await.unwrap();
+    });
+    let mut target = target(&format!("http://{address}/v1"), timeouts(30_000));
+    target.body.insert("padding".to_owned(), "x".repeat(16 << 20).into());
+    let mut lane = lane(&target);
+    let request = request(&target, true);
+    bounded(lane.open()).await.unwrap();
+    let exchanged = bounded(lane.exchange(&request, &OpenAiChat)).await;
+    assert_eq!(outcome(&exchanged), Outcome::Completed);
+    let sending = exchanged.marks.sent.unwrap().since(exchanged.marks.dispatched).unwrap();
+    assert!(sending >= 60_000_000, "{sending} ns");
+    server.await.unwrap();
+}
+
+/// Comments without end keep the socket busy; the deadline holds all the same.
+#[tokio::test]
+async fn a_flood_of_comments_runs_into_first_token() {
+    let (listener, address) = listen().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await.unwrap();
+        stream.write_all(HEAD.as_bytes()).await.unwrap();
+        let ping = chunk(": ping\n\n").repeat(100);
+        while stream.write_all(ping.as_bytes()).await.is_ok() {}
+    });
+    let target = target(&format!("http://{address}/v1"), timeouts(100));
+    let exchanged = bounded(lane(&target).exchange(&request(&target, true), &OpenAiChat)).await;
+    assert_eq!(outcome(&exchanged), Outcome::Timeout(Deadline::FirstToken), "{:?}", exchanged.end);
+    bounded(server).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_host_header_carries_the_port_unless_the_target_sets_it() {
+    for (header, wanted) in [(None, None), (Some("models.example"), Some("models.example"))] {
+        let (listener, address) = listen().await;
+        let server = tokio::spawn(super::server::serve_once(listener, vec![response(ANSWER).into_bytes()]));
+        let mut target = target(&format!("http://{address}/base/v1/?api-version=1"), timeouts(10_000));
+        target.query.insert("tag".to_owned(), "a b&c".to_owned());
+        target.headers.extend(header.map(|value| ("Host".to_owned(), value.to_owned())));
+        let exchanged = bounded(lane(&target).exchange(&request(&target, true), &OpenAiChat)).await;
+        assert_eq!(outcome(&exchanged), Outcome::Completed);
+        let request = server.await.unwrap().unwrap().to_ascii_lowercase();
+        let host = wanted.map_or_else(|| address.to_string(), str::to_owned);
+        assert!(
+            request.starts_with("post /base/v1/chat/completions?api-version=1&tag=a+b%26c http/1.1\r\n"),
+            "{request}"
+        );
+        assert_eq!(request.matches("host: ").count(), 1, "{request}");
+        assert!(request.contains(&format!("\r\nhost: {host}\r\n")), "{request}");
+        assert!(request.contains("\r\nauthorization: bearer secret-key-of-the-test\r\n"));
+    }
+}
+
 #[tokio::test]
 async fn a_refusal_never_repeats_the_key() {
     let (listener, address) = listen().await;
     let body = "{\"error\":{\"message\":\"bad key secret-key-of-the-test\"}}";
-    let bytes = format!("HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let bytes = format!(
+        "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     let server = tokio::spawn(hang(listener, bytes));
     let exchanged = ask(address).await;
     let reply = OpenAiChat.read(&exchanged);

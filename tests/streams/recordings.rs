@@ -94,14 +94,15 @@ fn timeless(mut reply: Reply) -> Reply {
 
 /// The body in other frames.
 fn resplit(exchanged: &Exchanged, sizes: impl IntoIterator<Item = usize>) -> Exchanged {
-    let mut body: Vec<u8> = exchanged.frames.iter().flat_map(|frame| frame.bytes.to_vec()).collect();
+    let body: Vec<u8> = exchanged.frames.iter().flat_map(|frame| frame.bytes.to_vec()).collect();
+    let mut body = Bytes::from(body);
     let mut frames = Vec::new();
     for size in sizes {
         if body.is_empty() {
             break;
         }
-        let rest = body.split_off(size.clamp(1, body.len()));
-        frames.push(Frame { at: Mono(frames.len() as u64), bytes: Bytes::from(std::mem::replace(&mut body, rest)) });
+        let bytes = body.split_to(size.clamp(1, body.len()));
+        frames.push(Frame { at: Mono(frames.len() as u64), bytes });
     }
     Exchanged { frames, ..exchanged.clone() }
 }
@@ -168,7 +169,8 @@ async fn every_recording_reads_as_expected_whole_and_in_any_split() {
 
 #[tokio::test]
 async fn recorded_servers_read_alike_byte_by_byte_over_the_socket() {
-    for name in ["llamacpp-chat-length.http", "vllm-chat-length.http", "broken/utf8-byte-split.http", "broken/cr.http"] {
+    for name in ["llamacpp-chat-length.http", "vllm-chat-length.http", "broken/utf8-byte-split.http", "broken/cr.http"]
+    {
         let raw = std::fs::read(fixtures().join(name)).unwrap();
         let whole = served(vec![raw.clone()]).await;
         let single = served(cut(&raw, || 1)).await;

@@ -67,6 +67,8 @@ impl Said {
             // Payment is as much a matter of the account as the key is: no retry helps.
             Some(401..=403) => Outcome::Auth,
             Some(429) => Outcome::RateLimited,
+            // Groq's answer to more tokens at once than the rate allows.
+            Some(413) if named(&["rate_limit"]) => Outcome::RateLimited,
             Some(408 | 500..) => Outcome::ServerError,
             Some(_) => Outcome::BadRequest,
             None if named(&["rate_limit", "insufficient_quota", "RateLimit"]) => Outcome::RateLimited,
@@ -78,7 +80,7 @@ impl Said {
 
     fn is_context_overflow(&self, status: Option<u16>) -> bool {
         const NAMES: [&str; 3] = ["context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"];
-        const WORDS: [&str; 10] = [
+        const WORDS: [&str; 12] = [
             "maximum context length",
             "maximum model length",
             "context_length",
@@ -89,6 +91,8 @@ impl Said {
             "prompt is too long",
             "input is too long",
             "reduce the length of",
+            "exceeds the maximum number of tokens",
+            "`inputs` tokens + `max_new_tokens`",
         ];
         if NAMES.contains(&self.code.as_str()) || NAMES.contains(&self.kind.as_str()) {
             return true;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::errors::{Said, excerpt, for_people};
-use super::wire::{Body, Choice, Delta, items, parse, predicted_so_far, text, timings, usage_anywhere};
+use super::wire::{self, Body, Choice, Delta, objects, parse, predicted_so_far, text, timings, usage_anywhere};
 use crate::deploy::dialect::{Arrival, ArrivalKind, Usage};
 use crate::deploy::sse::Event;
 use crate::units::Mono;
@@ -72,19 +72,22 @@ impl Fold {
             return;
         }
         let data = String::from_utf8_lossy(data);
-        match serde_json::from_str::<Body<'_>>(&data) {
-            Ok(body) => {
+        let name = event.event.as_deref();
+        match wire::body(&data) {
+            Some(body) => {
                 if self.said.is_none() {
-                    self.said = Said::of(&body, event.event.as_deref() == Some("error"));
+                    self.said = Said::of(&body, name == Some("error"));
                 }
                 self.body(&body, event.at, true);
             }
             // The rest of a stream that broke off is no fault of its own.
-            Err(_) if event.unterminated => {}
-            Err(_) if event.event.as_deref() == Some("error") => {
+            None if event.unterminated => {}
+            None if name == Some("error") => {
                 self.said.get_or_insert_with(|| Said { message: data.into_owned(), ..Said::default() });
             }
-            Err(_) => {
+            // Events of another name (`ping`) are no part of this dialect.
+            None if name.is_some_and(|name| name != "message") => {}
+            None => {
                 self.bad_event.get_or_insert_with(|| excerpt(data.as_bytes()));
             }
         }
@@ -92,7 +95,7 @@ impl Fold {
 
     /// Takes a chunk, or with `streamed` unset a whole answer, whose parts have no arrival of their own.
     pub(super) fn body(&mut self, body: &Body<'_>, at: Mono, streamed: bool) {
-        let choices: Vec<Choice<'_>> = items(body.choices).into_iter().filter_map(|raw| parse(Some(raw))).collect();
+        let choices: Vec<Choice<'_>> = objects(body.choices);
         self.answers += u32::from(!choices.is_empty());
         let usage = usage_anywhere(body, &choices);
         if let Some(usage) = usage {
@@ -102,10 +105,10 @@ impl Fold {
             self.server_timings = Some(timings);
         }
         if let Some(model) = text(body.model) {
-            self.model = Some(model);
+            self.model = Some(for_people(&model));
         }
         if let Some(fingerprint) = text(body.system_fingerprint) {
-            self.system_fingerprint = Some(fingerprint);
+            self.system_fingerprint = Some(for_people(&fingerprint));
         }
         let counted = usage.and_then(|usage| usage.completion_tokens).or_else(|| predicted_so_far(body.timings));
         for choice in &choices {

@@ -2,7 +2,7 @@
 
 use super::errors::{Said, excerpt, for_people, hint, retry_after_s};
 use super::fold::Fold;
-use super::wire::Body;
+use super::wire;
 use crate::deploy::dialect::Reply;
 use crate::deploy::outcome::Outcome;
 use crate::deploy::sse::Decoder;
@@ -50,11 +50,11 @@ fn timed_out(end: &EndOfBody) -> String {
 fn refusal(exchanged: &Exchanged, status: u16) -> Reply {
     let body = joined(exchanged);
     let text = String::from_utf8_lossy(&body);
-    let parsed = serde_json::from_str::<Body<'_>>(&text).ok();
-    let said = parsed.as_ref().and_then(|body| Said::of(body, true)).unwrap_or_else(|| Said {
-        message: excerpt(&body),
-        ..Said::default()
-    });
+    let parsed = wire::body(&text);
+    let said = parsed
+        .as_ref()
+        .and_then(|body| Said::of(body, true))
+        .unwrap_or_else(|| Said { message: excerpt(&body), ..Said::default() });
     let mut message = format!("HTTP {status}: {}", said.message);
     if said.is_quota() {
         message.push_str(" (the quota is used up: waiting does not help)");
@@ -124,7 +124,14 @@ fn read_stream(exchanged: &Exchanged, fold: &mut Fold, body: &[u8]) -> Ending {
     }
     let _ = decoder.finish(&mut events); // An error has been seen above.
     events.drain(..).for_each(|event| fold.event(&event));
-    if fold.first_event.is_none() && !body.trim_ascii().is_empty() && exchanged.end == EndOfBody::Complete {
+    if fold.said.is_none() && fold.finish_reason.is_none() && !fold.done {
+        fold.said = error_line(body);
+    }
+    if fold.said.is_none()
+        && fold.first_event.is_none()
+        && !body.trim_ascii().is_empty()
+        && exchanged.end == EndOfBody::Complete
+    {
         return read_whole(exchanged, fold, body);
     }
     if let Some(said) = &fold.said {
@@ -158,6 +165,13 @@ fn read_stream(exchanged: &Exchanged, fold: &mut Fold, body: &[u8]) -> Ending {
     by_finish(fold)
 }
 
+/// Older llama.cpp servers send their errors as a field of its own, which an event stream ignores: `error: {…}`.
+fn error_line(body: &[u8]) -> Option<Said> {
+    let json = body.split(|byte| matches!(byte, b'\n' | b'\r')).find_map(|line| line.strip_prefix(b"error:"))?;
+    let json = String::from_utf8_lossy(json);
+    wire::body(json.trim()).and_then(|body| Said::of(&body, true))
+}
+
 fn too_large(end: &EndOfBody) -> Ending {
     match end {
         EndOfBody::Broken(error) => (Outcome::Malformed, Some(error.to_string())),
@@ -175,7 +189,7 @@ fn read_whole(exchanged: &Exchanged, fold: &mut Fold, body: &[u8]) -> Ending {
         EndOfBody::Complete | EndOfBody::DoneMarker => {}
     }
     let text = String::from_utf8_lossy(body);
-    let Ok(parsed) = serde_json::from_str::<Body<'_>>(&text) else {
+    let Some(parsed) = wire::body(&text) else {
         let encoding = header(exchanged, "content-encoding").filter(|encoding| *encoding != "identity");
         let message = match encoding {
             Some(encoding) => format!("the answer is compressed ({encoding}), which was not asked for"),

@@ -113,6 +113,22 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option
     raw.filter(|raw| raw.get() != "null").and_then(|raw| serde_json::from_str(raw.get()).ok())
 }
 
+/// The objects among an array's elements. (serde would take an array for a struct, field by field.)
+pub(super) fn objects<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
+    let is_object = |raw: &&RawValue| raw.get().starts_with('{');
+    items(raw).into_iter().filter(is_object).filter_map(|raw| parse(Some(raw))).collect()
+}
+
+/// Parses a body: an object, or an array that holds one, as Google's servers wrap their errors.
+pub(super) fn body(text: &str) -> Option<Body<'_>> {
+    let raw: &RawValue = serde_json::from_str(text).ok()?;
+    match raw.get().as_bytes().first() {
+        Some(b'{') => parse(Some(raw)),
+        Some(b'[') => objects(Some(raw)).into_iter().next(),
+        _ => None,
+    }
+}
+
 /// A string with something in it. Half a surrogate pair is replaced, not refused: the rest of the text counts.
 pub(super) fn text(raw: Option<&RawValue>) -> Option<String> {
     parse::<Lossy>(raw).map(|text| text.0).filter(|text| !text.is_empty())
@@ -230,7 +246,7 @@ fn count(raw: Option<&RawValue>) -> Option<u64> {
     let number: serde_json::Number = parse(raw)?;
     number.as_u64().or_else(|| {
         let float = number.as_f64()?;
-        (float >= 0.0 && float <= 1e15 && float.fract() == 0.0).then_some(float as u64)
+        ((0.0..=1e15).contains(&float) && float.fract() == 0.0).then_some(float as u64)
     })
 }
 

@@ -34,10 +34,10 @@ pub(super) struct Live {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opening {
     /// Absent where the url names an address.
-    pub dns_ns: Option<u64>,
-    pub tcp_ns: Option<u64>,
+    pub dns: Option<u64>,
+    pub tcp: Option<u64>,
     /// Absent without TLS.
-    pub tls_ns: Option<u64>,
+    pub tls: Option<u64>,
 }
 
 /// Why there is no connection.
@@ -82,26 +82,31 @@ pub(super) struct TlsConfigs {
 }
 
 impl TlsConfigs {
-    /// The settings that trust `ca_file` alone, or without one Mozilla's roots. HTTP/1.1 is the one protocol offered.
     fn get(&self, ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
         let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((_, config)) = made.iter().find(|(path, _)| path.as_deref() == ca_file) {
             return Ok(Arc::clone(config));
         }
-        let roots = match ca_file {
-            Some(path) => read_roots(path)?,
-            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
-        };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = client_config(ca_file)?;
         let config = Arc::new(config);
         made.push((ca_file.map(Path::to_owned), Arc::clone(&config)));
         Ok(config)
     }
+}
+
+/// TLS settings that trust `ca_file` alone, or without one Mozilla's roots. HTTP/1.1 is the one protocol offered.
+pub fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig, String> {
+    let roots = match ca_file {
+        Some(path) => read_roots(path)?,
+        None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
+    };
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 fn read_roots(path: &Path) -> Result<RootCertStore, String> {
@@ -143,19 +148,19 @@ async fn connect(
     let start = clock.now();
     let addresses = resolve(origin).await?;
     let resolved = clock.now();
-    opening.dns_ns = resolved.since(start).filter(|_| matches!(origin.host, Host::Domain(_)));
+    opening.dns = resolved.since(start).filter(|_| matches!(origin.host, Host::Domain(_)));
 
     let tcp = dial(clock, &addresses, deadline).await?;
     // Without this a request's last packet waits for the acknowledgement of the one before.
     let _ = tcp.set_nodelay(true);
     let connected = clock.now();
-    opening.tcp_ns = connected.since(resolved);
+    opening.tcp = connected.since(resolved);
 
     let stamps = Stamps::new(clock);
     let socket = Socket::new(tcp, Arc::clone(&stamps));
     let stream = if origin.tls {
         let stream = handshake(origin, tls, ca_file, socket).await?;
-        opening.tls_ns = clock.now().since(connected);
+        opening.tls = clock.now().since(connected);
         Stream::Tls(Box::new(stream))
     } else {
         Stream::Tcp(socket)
@@ -173,7 +178,8 @@ async fn resolve(origin: &Origin) -> Result<Vec<SocketAddr>, TransportError> {
         Host::Domain(name) => name,
     };
     let failed = |reason: String| TransportError::Dns { host: name.clone(), reason };
-    let found = tokio::net::lookup_host((name.as_str(), origin.port)).await.map_err(|error| failed(error.to_string()))?;
+    let found =
+        tokio::net::lookup_host((name.as_str(), origin.port)).await.map_err(|error| failed(error.to_string()))?;
     let addresses: Vec<SocketAddr> = found.collect();
     if addresses.is_empty() { Err(failed("it has no address".to_owned())) } else { Ok(addresses) }
 }

@@ -1,0 +1,47 @@
+//! Suites and datasets that travel inside the program, so that it works without the repository.
+
+/// A file by its path in the repository.
+pub struct Embedded {
+    pub path: &'static str,
+    pub bytes: &'static [u8],
+}
+
+macro_rules! embed {
+    ($($path:literal),* $(,)?) => {
+        &[$(Embedded { path: $path, bytes: include_bytes!(concat!("../../", $path)) }),*]
+    };
+}
+
+/// Every suite of `suites/` and every file that one of them names. `builtin:NAME` is `suites/NAME.yaml`.
+static FILES: &[Embedded] = embed!["suites/example.yaml"];
+
+/// An embedded file by its path, `/` between parts.
+pub fn file(path: &str) -> Option<&'static [u8]> {
+    FILES.iter().find(|f| f.path == path).map(|f| f.bytes)
+}
+
+/// The names that `builtin:NAME` takes.
+pub fn suite_names() -> Vec<&'static str> {
+    let name = |f: &Embedded| f.path.strip_prefix("suites/")?.strip_suffix(".yaml");
+    FILES.iter().filter_map(name).collect()
+}
+
+/// Paths of all embedded files, for suggestions.
+pub fn paths() -> impl Iterator<Item = &'static str> {
+    FILES.iter().map(|f| f.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_suite_is_there_and_is_text() {
+        assert!(!suite_names().is_empty());
+        for name in suite_names() {
+            let bytes = file(&format!("suites/{name}.yaml")).unwrap();
+            assert!(std::str::from_utf8(bytes).is_ok());
+        }
+        assert!(file("suites/none.yaml").is_none());
+    }
+}

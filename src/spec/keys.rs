@@ -1,0 +1,278 @@
+//! The table of a suite's keys: deployments, load and the suite itself. Tasks, graders and gates are in
+//! [`super::keys_task`].
+
+use super::keys_task::{GATES, TASK};
+use super::shape::{KeySpec, Section, Shape, Word, later, word};
+
+const ANY_COUNT: Shape = Shape::Int { min: 1, max: 1_000_000_000 };
+const TEXTS: Shape = Shape::MapOf(&Shape::Text);
+
+pub static SUITE: Section = Section {
+    name: "the suite",
+    keys: &[
+        KeySpec::new("suite", Shape::Name, "The suite's name; runs are named after it.").required(),
+        KeySpec::new("root", Shape::Text, "Base of relative paths and their limit; default: the suite's folder."),
+        KeySpec::new(
+            "deployments",
+            Shape::MapOf(&Shape::Section(&DEPLOYMENT)),
+            "The endpoints under test, by name. The first is the baseline unless `comparisons` says otherwise.",
+        )
+        .required(),
+        KeySpec::new(
+            "comparisons",
+            Shape::List(&Shape::Section(&COMPARISON)),
+            "Which candidate is weighed against which baseline; default: the first deployment against each other one.",
+        ),
+        KeySpec::new("sampling", Shape::Section(&SAMPLING), "How answers are sampled, the same on all deployments."),
+        KeySpec::new("repeats", Shape::Int { min: 1, max: 1_000 }, "How often each sample is asked.").or("1"),
+        KeySpec::new("arms", Shape::Words(&ARMS), "How deployments take turns.").or("alternate"),
+        KeySpec::new("cache", Shape::Words(&CACHE), "What is done about prompt caches.").or("as_is"),
+        KeySpec::new(
+            "noise_floor",
+            Shape::Bool,
+            "Run the baseline again as a twin, to see how much two runs of the same differ; \
+             default: on where there is a candidate and tokens cost nothing.",
+        ),
+        KeySpec::new("retry", Shape::Section(&RETRY), "Which failures are tried again."),
+        KeySpec::new("budget", Shape::Section(&BUDGET), "The run stops before it goes over any of these."),
+        KeySpec::new("load", Shape::Section(&LOAD), "The load that each arm gets."),
+        KeySpec::new("workload", Shape::Section(&WORKLOAD), "A mix of request shapes.").later(),
+        KeySpec::new("sweep", Shape::Section(&SWEEP), "Load raised step by step.").later(),
+        KeySpec::new("capacity", Shape::Section(&CAPACITY), "Replicas for a demand.").later(),
+        KeySpec::new("slo", Shape::Targets, "Service level: speed metrics and the most that they may be."),
+        KeySpec::new("tasks", Shape::List(&Shape::Section(&TASK)), "What is asked and how answers are graded.")
+            .required(),
+        KeySpec::new("gates", Shape::List(&Shape::Variants(&GATES)), "What must hold for the verdict `pass`."),
+    ],
+};
+
+pub static DEPLOYMENT: Section = Section {
+    name: "a deployment",
+    keys: &[
+        KeySpec::new("extends", Shape::Text, "A deployment whose keys hold where this one does not say otherwise."),
+        KeySpec::new("api", Shape::Words(&APIS), "The wire format.").or("openai-chat"),
+        KeySpec::new("url", Shape::Url, "Base URL, version path included: `https://host/v1`."),
+        KeySpec::new("model", Shape::Text, "The model's name as the server knows it."),
+        KeySpec::new("api_key_env", Shape::EnvName, "The environment variable that holds the key."),
+        KeySpec::new("optimization", Shape::Words(&OPTIMIZATIONS), "What was done to it.").or("none"),
+        KeySpec::new("host", Shape::Text, "The hardware; deployments that share it share this name."),
+        KeySpec::new("headers", TEXTS, "Headers of every request."),
+        KeySpec::new("query", TEXTS, "Query parameters of every request."),
+        KeySpec::new("tls", Shape::Section(&TLS), "TLS settings."),
+        KeySpec::new("ready_timeout", Shape::Duration, "How long to wait until the server is ready.").or("10m"),
+        KeySpec::new("body", Shape::JsonMap, "Merged into every request body (RFC 7396: null deletes)."),
+        KeySpec::new("sampling", Shape::Section(&SAMPLING), "Overrides the suite's `sampling`."),
+        KeySpec::new("metrics_url", Shape::Url, "Prometheus page of the server."),
+        KeySpec::new("price", Shape::Section(&PRICE), "By tokens, by requests, or by GPU-hours."),
+        KeySpec::new("context", Shape::Section(&CONTEXT), "Truncate prompts before they are sent."),
+        KeySpec::new("timeouts", Shape::Section(&TIMEOUTS), "When a request is given up."),
+        KeySpec::new("limits", Shape::Section(&LIMITS), "The most that the server is asked for."),
+        KeySpec::new("profile", Shape::Path, "A file or `builtin:NAME` that says how a simulated server behaves."),
+        KeySpec::new("hardware", Shape::Text, "What it runs on, for the report."),
+        KeySpec::new("model_shape", Shape::Json, "Layers, heads and sizes of the model, for the report."),
+    ],
+};
+
+static APIS: [Word; 5] = [
+    word("openai-chat"),
+    later("openai-completions"),
+    later("openai-responses"),
+    later("anthropic-messages"),
+    word("simulated"),
+];
+
+static OPTIMIZATIONS: [Word; 8] = [
+    word("none"),
+    word("weight-quantized"),
+    word("kv-quantized"),
+    word("speculative"),
+    word("truncated-context"),
+    word("sliding-window"),
+    word("vendor"),
+    word("release"),
+];
+
+static ARMS: [Word; 3] = [word("alternate"), word("together"), word("sequential")];
+static CACHE: [Word; 3] = [word("as_is"), later("cold"), later("warm")];
+
+pub static TLS: Section = Section {
+    name: "`tls`",
+    keys: &[KeySpec::new("ca_file", Shape::Path, "Certificates to trust, in PEM, beside the public ones.").required()],
+};
+
+pub static COMPARISON: Section = Section {
+    name: "a comparison",
+    keys: &[
+        KeySpec::new("baseline", Shape::Text, "A deployment.").required(),
+        KeySpec::new("candidate", Shape::Text, "Another deployment.").required(),
+    ],
+};
+
+pub static SAMPLING: Section = Section {
+    name: "`sampling`",
+    keys: &[
+        KeySpec::new("temperature", Shape::Number { min: 0.0, max: 10.0 }, "`null` in a deployment leaves it out.")
+            .or("0"),
+        KeySpec::new("top_p", Shape::Number { min: 0.0, max: 1.0 }, "Nucleus sampling."),
+        KeySpec::new("top_k", Shape::Int { min: 1, max: 1_000_000 }, "The k likeliest tokens."),
+        KeySpec::new("max_tokens", Shape::Int { min: 1, max: 10_000_000 }, "The longest answer, in tokens.").or("256"),
+        KeySpec::new("seed", Shape::Int { min: 0, max: u64::MAX }, "All seeds of the run derive from it.").or("7"),
+        KeySpec::new("stop", Shape::OneOrList(&Shape::Text), "Texts that end an answer."),
+    ],
+};
+
+pub static RETRY: Section = Section {
+    name: "`retry`",
+    keys: &[
+        KeySpec::new("max_attempts", Shape::Int { min: 1, max: 20 }, "The first one included.").or("3"),
+        KeySpec::new("on", Shape::List(&Shape::Words(&RETRY_ON)), "What is tried again.")
+            .or("[rate_limited, server_error, transport]"),
+        KeySpec::new("base", Shape::Duration, "The first wait; it doubles each time.").or("1s"),
+        KeySpec::new("cap", Shape::Duration, "The longest wait.").or("30s"),
+    ],
+};
+
+static RETRY_ON: [Word; 4] = [word("rate_limited"), word("server_error"), word("transport"), word("timeout")];
+
+pub static BUDGET: Section = Section {
+    name: "`budget`",
+    keys: &[
+        KeySpec::new("usd", Shape::Usd, "Money."),
+        KeySpec::new("requests", Shape::Int { min: 1, max: 1_000_000_000_000 }, "Requests."),
+        KeySpec::new("time", Shape::Duration, "Wall time."),
+    ],
+};
+
+pub static LOAD: Section = Section {
+    name: "`load`",
+    keys: &[
+        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "`closed`: a fixed number of requests in flight.")
+            .or("closed"),
+        KeySpec::new("concurrency", Shape::Int { min: 1, max: 4_096 }, "Requests in flight, per arm.").or("4"),
+        KeySpec::new("warmup_requests", Shape::Int { min: 0, max: 100_000 }, "Asked first, with prompts of their own.")
+            .or("8"),
+        KeySpec::new("start", Shape::Words(&STARTS), "Spread over one service time, or all at once.").or("spread"),
+        KeySpec::new("arrivals", Shape::Section(&ARRIVALS), "When requests of an open load arrive.").later(),
+        KeySpec::new("max_in_flight", ANY_COUNT, "Requests over it are dropped.").later(),
+        KeySpec::new("stages", Shape::List(&Shape::Section(&STAGE)), "Loads one after the other.").later(),
+    ],
+};
+
+static LOAD_MODES: [Word; 2] = [word("closed"), later("open")];
+static STARTS: [Word; 2] = [word("spread"), word("burst")];
+
+static ARRIVALS: Section = Section {
+    name: "`arrivals`",
+    keys: &[
+        KeySpec::new("process", Shape::Words(&PROCESSES), "How arrivals are spaced."),
+        KeySpec::new("rate_per_s", Shape::Number { min: 0.0, max: 1e6 }, "Mean rate."),
+        KeySpec::new("shape", Shape::Number { min: 0.0, max: 1e3 }, "Shape of the gamma process."),
+        KeySpec::new("file", Shape::Path, "Trace of arrivals."),
+    ],
+};
+
+static PROCESSES: [Word; 4] = [word("constant"), word("poisson"), word("gamma"), word("trace")];
+
+static STAGE: Section = Section {
+    name: "a stage",
+    keys: &[
+        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "Closed or open."),
+        KeySpec::new("concurrency", ANY_COUNT, "Requests in flight."),
+        KeySpec::new("warmup_requests", Shape::Int { min: 0, max: 100_000 }, "Asked first."),
+        KeySpec::new("start", Shape::Words(&STARTS), "How the stage starts."),
+        KeySpec::new("arrivals", Shape::Section(&ARRIVALS), "When requests arrive."),
+        KeySpec::new("max_in_flight", ANY_COUNT, "Requests over it are dropped."),
+        KeySpec::new("duration", Shape::Duration, "How long the stage lasts."),
+    ],
+};
+
+static WORKLOAD: Section = Section {
+    name: "`workload`",
+    keys: &[
+        KeySpec::new("mix", Shape::MapOf(&Shape::Number { min: 0.0, max: 1e9 }), "Tasks and their weights."),
+        KeySpec::new("prompt_tokens", Shape::Json, "Distribution of prompt lengths."),
+        KeySpec::new("output_tokens", Shape::Json, "Distribution of answer lengths."),
+        KeySpec::new("shared_prefix", Shape::Json, "Prefix that prompts share."),
+        KeySpec::new("turns", Shape::Json, "Turns of a conversation."),
+        KeySpec::new("think_time", Shape::Json, "Pause between turns."),
+    ],
+};
+
+static SWEEP: Section = Section {
+    name: "`sweep`",
+    keys: &[
+        KeySpec::new("over", Shape::Words(&SWEEP_OVER), "What is raised."),
+        KeySpec::new("steps", Shape::List(&Shape::Number { min: 0.0, max: 1e6 }), "Its values."),
+        KeySpec::new("step", Shape::Section(&SWEEP_STEP), "How long each step lasts."),
+        KeySpec::new("stop", Shape::Section(&SWEEP_STOP), "What ends the sweep early."),
+    ],
+};
+
+static SWEEP_OVER: [Word; 2] = [word("concurrency"), word("rate_per_s")];
+static SWEEP_STEP: Section = Section {
+    name: "`step`",
+    keys: &[
+        KeySpec::new("duration", Shape::Duration, "Measured time."),
+        KeySpec::new("warmup", Shape::Duration, "Time before it."),
+        KeySpec::new("min_requests", ANY_COUNT, "At least this many requests."),
+    ],
+};
+static SWEEP_STOP: Section =
+    Section { name: "`stop`", keys: &[KeySpec::new("error_rate", Shape::Share, "Stop at this error rate.")] };
+
+static CAPACITY: Section = Section {
+    name: "`capacity`",
+    keys: &[
+        KeySpec::new("demand", Shape::Section(&DEMAND), "The load that is expected."),
+        KeySpec::new("headroom", Shape::Share, "Spare capacity."),
+    ],
+};
+static DEMAND: Section = Section {
+    name: "`demand`",
+    keys: &[
+        KeySpec::new("rate_per_s", Shape::Number { min: 0.0, max: 1e9 }, "Mean rate."),
+        KeySpec::new("peak_factor", Shape::Number { min: 1.0, max: 1e3 }, "Peak ÷ mean."),
+    ],
+};
+
+pub static PRICE: Section = Section {
+    name: "`price`",
+    keys: &[
+        KeySpec::new("input_usd_per_mtok", Shape::Usd, "Per million input tokens."),
+        KeySpec::new("cached_input_usd_per_mtok", Shape::Usd, "Per million input tokens that were in the cache."),
+        KeySpec::new("cache_write_usd_per_mtok", Shape::Usd, "Per million tokens written to the cache."),
+        KeySpec::new("output_usd_per_mtok", Shape::Usd, "Per million output tokens."),
+        KeySpec::new("usd_per_request", Shape::Usd, "Per request."),
+        KeySpec::new("gpu_usd_per_hour", Shape::Usd, "Per GPU and hour."),
+        KeySpec::new("gpus", Shape::Number { min: 0.001, max: 100_000.0 }, "GPUs of the deployment.").or("1"),
+    ],
+};
+
+pub static CONTEXT: Section = Section {
+    name: "`context`",
+    keys: &[
+        KeySpec::new("max_prompt_tokens", Shape::Int { min: 1, max: 100_000_000 }, "Tokens that are kept.").required(),
+        KeySpec::new("keep", Shape::Words(&KEEPS), "Which end is kept.").or("tail"),
+    ],
+};
+
+static KEEPS: [Word; 3] = [word("head"), word("tail"), word("middle_out")];
+
+pub static TIMEOUTS: Section = Section {
+    name: "`timeouts`",
+    keys: &[
+        KeySpec::new("connect", Shape::Duration, "DNS, TCP and TLS.").or("5s"),
+        KeySpec::new("first_token", Shape::Duration, "From sent to the first token.").or("60s"),
+        KeySpec::new("between_tokens", Shape::Duration, "Between two tokens.").or("30s"),
+        KeySpec::new("total", Shape::Duration, "The whole request.").or("300s"),
+    ],
+};
+
+pub static LIMITS: Section = Section {
+    name: "`limits`",
+    keys: &[
+        KeySpec::new("in_flight", Shape::Int { min: 1, max: 100_000 }, "Requests at one time."),
+        KeySpec::new("requests_per_min", Shape::Int { min: 1, max: 1_000_000_000 }, "Requests a minute."),
+        KeySpec::new("tokens_per_min", Shape::Int { min: 1, max: 4_000_000_000 }, "Tokens a minute."),
+    ],
+};
