@@ -8,6 +8,7 @@
 //! `units, error, world ← spec ← plan ← deploy ← drive, observe ← record ← sandbox ← grade ← analyze ← report ← cli`.
 
 pub mod analyze;
+pub mod cli;
 pub mod deploy;
 pub mod drive;
 pub mod grade;

@@ -2,7 +2,7 @@
 
 use super::exit::Exit;
 use crate::analyze::AnalyzeError;
-use crate::deploy::simulated::ProfileError;
+use crate::deploy::simulated::{ProfileError, ServeError, SourceError};
 use crate::grade::GradeError;
 use crate::plan::PlanError;
 use crate::record::RecordError;
@@ -28,6 +28,10 @@ pub enum CliError {
     Record(#[from] RecordError),
     #[error("deployment `{deployment}`: {error}")]
     Profile { deployment: String, error: ProfileError },
+    #[error(transparent)]
+    Answers(#[from] SourceError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     #[error(transparent)]
     Grade(#[from] GradeError),
     #[error("{0}")]
