@@ -47,7 +47,7 @@ fn describe(plan: &Plan) -> String {
         plan.warmup.len(),
     );
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["arm", "requests", "input tokens", "output tokens", "cost", "prompts cut"]);
     for arm in &plan.arms {
         let Some(deployment) = plan.suite.deployment(&arm.deployment) else { continue };

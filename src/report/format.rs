@@ -224,6 +224,14 @@ pub fn date(wall_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 
+/// `20261201T093000Z`: for names of directories, in the order of time.
+pub fn timestamp_compact(wall_ms: u64) -> String {
+    let seconds = wall_ms / 1_000;
+    let (year, month, day) = civil(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
 /// Days since 1970-01-01 to year, month and day of the Gregorian calendar (Hinnant, "chrono-compatible low-level
 /// date algorithms").
 fn civil(days: u64) -> (u64, u64, u64) {
