@@ -8,22 +8,23 @@
 pub mod dialect;
 pub mod openai_chat;
 pub mod outcome;
-pub mod simulated;
+pub mod probe;
 pub mod sockets;
 pub mod sse;
+pub mod simulated;
 pub mod transport;
 pub mod watch;
 
 pub use dialect::{Arrival, ArrivalKind, Dialect, GenRequest, Provenance, Reply, Usage};
-pub use outcome::{Deadline, Grading, Outcome};
-pub use transport::{EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest};
 pub use openai_chat::OpenAiChat;
+pub use outcome::{Deadline, Grading, Outcome};
 pub use sockets::Sockets;
+pub use transport::{EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest};
 pub use watch::{Flow, Watch};
 
 use crate::spec::Api;
 
-/// The dialect that speaks an API; `None` where none does yet. Simulated deployments speak OpenAI's chat.
+/// The dialect that speaks an API; `None` where none does yet. Simulated deployments speak `openai-chat`.
 pub fn dialect(api: Api) -> Option<&'static dyn Dialect> {
     match api {
         Api::OpenaiChat | Api::Simulated => Some(&OpenAiChat),

@@ -138,7 +138,9 @@ mod tests {
         let mut watch = watch(true);
         assert_eq!(watch.deadline(), (ms(105), Deadline::FirstToken));
         watch.on_headers(ms(6), Some("text/event-stream; charset=utf-8"));
-        let role = Bytes::from_static(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n");
+        let role = Bytes::from_static(
+            b"data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
+        );
         assert_eq!(watch.on_frame(ms(7), &role), Flow::Continue);
         assert_eq!(watch.deadline(), (ms(105), Deadline::FirstToken));
         watch.on_frame(ms(50), &token("a"));

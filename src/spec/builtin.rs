@@ -13,7 +13,28 @@ macro_rules! embed {
 }
 
 /// Every suite of `suites/` and every file that one of them names. `builtin:NAME` is `suites/NAME.yaml`.
-static FILES: &[Embedded] = embed!["suites/example.yaml"];
+static FILES: &[Embedded] = embed![
+    "suites/demo.yaml",
+    "suites/example.yaml",
+    "suites/lab-quant.yaml",
+    "suites/quant-gate.yaml",
+    "suites/smoke.yaml",
+    "fixtures/datasets/arithmetic-easy.jsonl",
+    "fixtures/datasets/arithmetic.jsonl",
+    "fixtures/datasets/choice.jsonl",
+    "fixtures/datasets/extraction-event.jsonl",
+    "fixtures/datasets/extraction-order.jsonl",
+    "fixtures/datasets/extraction-person.jsonl",
+    "fixtures/datasets/extraction-recipe.jsonl",
+    "fixtures/datasets/extraction-weather.jsonl",
+    "fixtures/datasets/facts.jsonl",
+    "fixtures/datasets/passages.jsonl",
+    "fixtures/datasets/schemas/event.json",
+    "fixtures/datasets/schemas/order.json",
+    "fixtures/datasets/schemas/person.json",
+    "fixtures/datasets/schemas/recipe.json",
+    "fixtures/datasets/schemas/weather.json",
+];
 
 /// An embedded file by its path, `/` between parts.
 pub fn file(path: &str) -> Option<&'static [u8]> {

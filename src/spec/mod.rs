@@ -24,6 +24,7 @@ mod node;
 mod overlay;
 mod render;
 mod scalar;
+pub mod money;
 pub mod schema;
 mod secrets;
 mod shape;

@@ -89,7 +89,8 @@ fn full(d: &Diagnostic, paint: Paint, out: &mut String) {
     let _ = writeln!(out, "{tint}{}{off}{bold}{message}{off}", head);
     let number = d.line.to_string();
     let gutter = " ".repeat(number.len());
-    let _ = writeln!(out, "{gutter}{blue}-->{off} {}:{}:{}", clean(&d.file), d.line, d.column);
+    let at = if d.source_line.is_some() { format!(":{}:{}", d.line, d.column) } else { String::new() };
+    let _ = writeln!(out, "{gutter}{blue}-->{off} {}{at}", clean(&d.file));
     if let Some(line) = &d.source_line {
         let (shown, before, len) = window(line, d.column, d.span_len, WIDTH - number.len() - 3);
         let _ = writeln!(out, "{gutter} {blue}|{off}");

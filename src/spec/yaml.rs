@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
+use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StructureStyle, Tag};
 
 use super::diagnostic::{Mistake, Sink};
 use super::node::{Entry, Key, Kind, Node};
@@ -31,8 +31,9 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
     let options = granit_parser::options! {
         emit_comments: false,
         disallow_directives: true,
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
+        // One more than is taken here, so that depth is told by this reader's own words.
+        flow_nesting_limit: MAX_DEPTH + 1,
+        block_nesting_limit: MAX_DEPTH + 1,
     };
     let mut root = None;
     for event in Parser::new_from_str_with_options(text, options) {
@@ -40,8 +41,9 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
             Ok(event) => event,
             Err(error) => {
                 let place = builder.point(*error.marker());
-                let message = format!("not valid YAML: {}", error.info().trim_end_matches('.'));
-                builder.sink.report(Mistake::new("yaml-syntax", place, message));
+                let info = error.info();
+                let message = format!("not valid YAML: {}", info.trim_end_matches('.'));
+                builder.sink.report(Mistake::new("yaml-syntax", place, message).hint(syntax_hint(&info)));
                 return None;
             }
         };
@@ -61,9 +63,25 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
     root
 }
 
+/// The parser says what it did not find; people want to know what they did.
+fn syntax_hint(info: &str) -> &'static str {
+    let has = |word: &str| info.contains(word);
+    if has("tab") {
+        "indent with spaces"
+    } else if has("anchor") {
+        "`*name` repeats what `&name` marked above; put a text that starts with `*` in quotes"
+    } else if has("flow") {
+        "a `]`, a `}` or a comma is missing, here or on a line above"
+    } else if has("quoted") {
+        "a closing quote is missing"
+    } else {
+        "look for wrong indentation, a missing space after `:`, or text that needs quotes"
+    }
+}
+
 enum Frame {
-    Seq { start: usize, anchor: usize, items: Vec<Node> },
-    Map { start: usize, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: HashMap<String, Place> },
+    Seq { start: usize, block: bool, anchor: usize, items: Vec<Node> },
+    Map { start: usize, block: bool, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: HashMap<String, Place> },
 }
 
 struct Builder<'s> {
@@ -113,15 +131,17 @@ impl Builder<'_> {
                 let node = self.anchors.get(&id).cloned();
                 node.map_or(Ok(None), |node| self.complete(node, 0))
             }
-            Event::SequenceStart(_, anchor, tag) => {
+            Event::SequenceStart(style, anchor, tag) => {
                 self.open(place, tag.as_deref(), span)?;
-                self.stack.push(Frame::Seq { start: place.start as usize, anchor, items: vec![] });
+                let block = style == StructureStyle::Block;
+                self.stack.push(Frame::Seq { start: place.start as usize, block, anchor, items: vec![] });
                 Ok(None)
             }
-            Event::MappingStart(_, anchor, tag) => {
+            Event::MappingStart(style, anchor, tag) => {
                 self.open(place, tag.as_deref(), span)?;
-                let start = place.start as usize;
-                self.stack.push(Frame::Map { start, anchor, entries: vec![], key: None, seen: HashMap::new() });
+                let (start, block) = (place.start as usize, style == StructureStyle::Block);
+                let seen = HashMap::new();
+                self.stack.push(Frame::Map { start, block, anchor, entries: vec![], key: None, seen });
                 Ok(None)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(place.end as usize),
@@ -137,17 +157,26 @@ impl Builder<'_> {
 
     fn close(&mut self, end: usize) -> Result<Option<Node>, Stop> {
         match self.stack.pop() {
-            Some(Frame::Seq { start, anchor, items }) => {
-                let place = Place::new(self.source, start, end);
+            Some(Frame::Seq { start, block, anchor, items }) => {
+                let first = items.first().map(|item| item.place);
+                let place = self.collection(start, end, first.filter(|_| block));
                 self.complete(Node { place, kind: Kind::Seq(items) }, anchor)
             }
-            Some(Frame::Map { start, anchor, entries, .. }) => {
-                let place = Place::new(self.source, start, end);
+            Some(Frame::Map { start, block, anchor, entries, .. }) => {
+                let first = entries.first().map(|entry| entry.key.place);
+                let place = self.collection(start, end, first.filter(|_| block));
                 let entries = self.merge(entries);
                 self.complete(Node { place, kind: Kind::Map(entries) }, anchor)
             }
             None => Ok(None),
         }
+    }
+
+    /// A flow collection's place is all of it. A block goes over many lines and what stands beside them: up to the end
+    /// of its first child, it is underlined well.
+    fn collection(&self, start: usize, end: usize, first_of_block: Option<Place>) -> Place {
+        let end = first_of_block.filter(|first| first.start as usize >= start).map_or(end, |first| first.end as usize);
+        Place::new(self.source, start, end)
     }
 
     /// Puts a finished node where it belongs: key, value, item, or root.
@@ -196,7 +225,8 @@ impl Builder<'_> {
             for map in maps {
                 let Kind::Map(inherited) = map.kind else {
                     let message = "`<<` merges maps only";
-                    self.sink.report(Mistake::new("yaml-syntax", map.place, message));
+                    let mistake = Mistake::new("yaml-syntax", map.place, message);
+                    self.sink.report(mistake.hint("write `<<: *name`, where `&name` marks a map above"));
                     continue;
                 };
                 own.extend(inherited.into_iter().filter(|e| names.insert(e.key.text.clone())));
@@ -307,7 +337,7 @@ mod tests {
             chain.push_str(&format!("a{i}: &a{i} [*a{}]\n", i - 1));
         }
         assert_eq!(read(&chain).1[0].0, "too-deep");
-        assert!(read(&"[".repeat(100_000)).0.is_none());
+        assert_eq!(read(&"[".repeat(100_000)).1[0].0, "too-deep");
         assert!(read(&"- ".repeat(100_000)).0.is_none());
         assert!(read(&format!("x: {}", "a".repeat(MAX_BYTES))).0.is_none());
         assert!(read("a: &a [*a]").0.is_none());

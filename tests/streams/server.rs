@@ -45,7 +45,14 @@ pub fn lane(target: &Target) -> Box<dyn Lane> {
 pub fn request(target: &Target, stream: bool) -> WireRequest {
     let request = GenRequest {
         messages: vec![Message { role: Role::User, content: "What is the capital of France?".to_owned() }],
-        sampling: Sampling { temperature: Some(0.0), top_p: None, top_k: None, max_tokens: 8, seed: 7, stop: Vec::new() },
+        sampling: Sampling {
+            temperature: Some(0.0),
+            top_p: None,
+            top_k: None,
+            max_tokens: 8,
+            seed: 7,
+            stop: Vec::new(),
+        },
         seed: 7,
         response_format: None,
         stream,
@@ -63,7 +70,7 @@ pub async fn ask(address: SocketAddr) -> Exchanged {
 
 /// No test waits for ever.
 pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("no end within 60 s")
+    tokio::time::timeout(Duration::from_mins(1), future).await.expect("no end within 60 s")
 }
 
 pub async fn listen() -> (TcpListener, SocketAddr) {
@@ -75,19 +82,24 @@ pub async fn listen() -> (TcpListener, SocketAddr) {
 /// Reads one request, head and body; `None` where the client closed instead.
 pub async fn read_request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     let mut bytes = Vec::new();
-    loop {
-        let mut buffer = [0_u8; 4096];
+    let mut needed = None;
+    let mut buffer = vec![0_u8; 1 << 16];
+    while needed.is_none_or(|needed| bytes.len() < needed) {
         let n = stream.read(&mut buffer).await.ok().filter(|n| *n > 0)?;
         bytes.extend_from_slice(&buffer[..n]);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some(head) = text.find("\r\n\r\n") else { continue };
-        let length = text.to_ascii_lowercase().split("content-length: ").nth(1).and_then(|rest| {
-            rest.split("\r\n").next().and_then(|number| number.trim().parse::<usize>().ok())
-        });
-        if bytes.len() >= head + 4 + length.unwrap_or(0) {
-            return Some(text);
+        if needed.is_none() {
+            needed = request_length(&bytes);
         }
     }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Bytes of the whole request, once its head is there.
+fn request_length(bytes: &[u8]) -> Option<usize> {
+    let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
+    let (head, _) = text.split_once("\r\n\r\n")?;
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    Some(head.len() + 4 + length.map_or(0, |number| number.trim().parse().unwrap()))
 }
 
 /// Serves one connection: reads a request and answers with these pieces, each written on its own, then closes.

@@ -1,6 +1,6 @@
 //! From a recorded exchange to what it said and how it ended.
 
-use super::errors::{Said, excerpt, for_people, hint, retry_after_s};
+use super::errors::{Said, excerpt, for_people, hint, retry_after_s, with_hint};
 use super::fold::Fold;
 use super::wire;
 use crate::deploy::dialect::Reply;
@@ -51,10 +51,10 @@ fn refusal(exchanged: &Exchanged, status: u16) -> Reply {
     let body = joined(exchanged);
     let text = String::from_utf8_lossy(&body);
     let parsed = wire::body(&text);
-    let said = parsed.as_ref().and_then(|body| Said::of(body, true)).unwrap_or_else(|| Said {
-        message: excerpt(&body),
-        ..Said::default()
-    });
+    let said = parsed
+        .as_ref()
+        .and_then(|body| Said::of(body, true))
+        .unwrap_or_else(|| Said { message: excerpt(&body), ..Said::default() });
     let mut message = format!("HTTP {status}: {}", said.message);
     if said.is_quota() {
         message.push_str(" (the quota is used up: waiting does not help)");
@@ -62,10 +62,7 @@ fn refusal(exchanged: &Exchanged, status: u16) -> Reply {
     if let Some(location) = header(exchanged, "location").filter(|_| (300..400).contains(&status)) {
         message = format!("HTTP {status}: moved to {location}");
     }
-    let mut error = for_people(&message);
-    if let Some(hint) = hint(status) {
-        error = format!("{error} ({hint})");
-    }
+    let error = with_hint(&message, hint(status));
     Reply { retry_after_s: retry_after_s(&exchanged.headers), ..Reply::failed(said.outcome(Some(status)), error) }
 }
 
@@ -124,7 +121,14 @@ fn read_stream(exchanged: &Exchanged, fold: &mut Fold, body: &[u8]) -> Ending {
     }
     let _ = decoder.finish(&mut events); // An error has been seen above.
     events.drain(..).for_each(|event| fold.event(&event));
-    if fold.first_event.is_none() && !body.trim_ascii().is_empty() && exchanged.end == EndOfBody::Complete {
+    if fold.said.is_none() && fold.finish_reason.is_none() && !fold.done {
+        fold.said = error_line(body);
+    }
+    if fold.said.is_none()
+        && fold.first_event.is_none()
+        && !body.trim_ascii().is_empty()
+        && exchanged.end == EndOfBody::Complete
+    {
         return read_whole(exchanged, fold, body);
     }
     if let Some(said) = &fold.said {
@@ -156,6 +160,13 @@ fn read_stream(exchanged: &Exchanged, fold: &mut Fold, body: &[u8]) -> Ending {
         return (Outcome::InterruptedStream, Some(format!("{why} before the stream gave a finish reason or [DONE]")));
     }
     by_finish(fold)
+}
+
+/// Older llama.cpp servers send their errors as a field of its own, which an event stream ignores: `error: {…}`.
+fn error_line(body: &[u8]) -> Option<Said> {
+    let json = body.split(|byte| matches!(byte, b'\n' | b'\r')).find_map(|line| line.strip_prefix(b"error:"))?;
+    let json = String::from_utf8_lossy(json);
+    wire::body(json.trim()).and_then(|body| Said::of(&body, true))
 }
 
 fn too_large(end: &EndOfBody) -> Ending {

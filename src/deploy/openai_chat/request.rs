@@ -23,12 +23,7 @@ pub(super) fn request(target: &Target, request: &GenRequest) -> WireRequest {
     if let (false, Some(fields)) = (stream, body.as_object_mut()) {
         fields.remove("stream_options"); // Servers refuse the options where there is no stream.
     }
-    WireRequest {
-        path: path(target),
-        headers: headers(target, stream),
-        body: Bytes::from(body.to_string()),
-        stream,
-    }
+    WireRequest { path: path(target), headers: headers(target, stream), body: Bytes::from(body.to_string()), stream }
 }
 
 fn body(target: &Target, request: &GenRequest) -> Map<String, Value> {

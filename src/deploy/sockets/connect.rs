@@ -34,10 +34,10 @@ pub(super) struct Live {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Opening {
     /// Absent where the url names an address.
-    pub dns_ns: Option<u64>,
-    pub tcp_ns: Option<u64>,
+    pub dns: Option<u64>,
+    pub tcp: Option<u64>,
     /// Absent without TLS.
-    pub tls_ns: Option<u64>,
+    pub tls: Option<u64>,
 }
 
 /// Why there is no connection.
@@ -82,26 +82,31 @@ pub(super) struct TlsConfigs {
 }
 
 impl TlsConfigs {
-    /// The settings that trust `ca_file` alone, or without one Mozilla's roots. HTTP/1.1 is the one protocol offered.
     fn get(&self, ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
         let mut made = self.made.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((_, config)) = made.iter().find(|(path, _)| path.as_deref() == ca_file) {
             return Ok(Arc::clone(config));
         }
-        let roots = match ca_file {
-            Some(path) => read_roots(path)?,
-            None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
-        };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = client_config(ca_file)?;
         let config = Arc::new(config);
         made.push((ca_file.map(Path::to_owned), Arc::clone(&config)));
         Ok(config)
     }
+}
+
+/// TLS settings that trust `ca_file` alone, or without one Mozilla's roots. HTTP/1.1 is the one protocol offered.
+pub fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig, String> {
+    let roots = match ca_file {
+        Some(path) => read_roots(path)?,
+        None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
+    };
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 fn read_roots(path: &Path) -> Result<RootCertStore, String> {
@@ -143,19 +148,19 @@ async fn connect(
     let start = clock.now();
     let addresses = resolve(origin).await?;
     let resolved = clock.now();
-    opening.dns_ns = resolved.since(start).filter(|_| matches!(origin.host, Host::Domain(_)));
+    opening.dns = resolved.since(start).filter(|_| matches!(origin.host, Host::Domain(_)));
 
     let tcp = dial(clock, &addresses, deadline).await?;
     // Without this a request's last packet waits for the acknowledgement of the one before.
     let _ = tcp.set_nodelay(true);
     let connected = clock.now();
-    opening.tcp_ns = connected.since(resolved);
+    opening.tcp = connected.since(resolved);
 
     let stamps = Stamps::new(clock);
     let socket = Socket::new(tcp, Arc::clone(&stamps));
     let stream = if origin.tls {
         let stream = handshake(origin, tls, ca_file, socket).await?;
-        opening.tls_ns = clock.now().since(connected);
+        opening.tls = clock.now().since(connected);
         Stream::Tls(Box::new(stream))
     } else {
         Stream::Tcp(socket)
@@ -173,7 +178,8 @@ async fn resolve(origin: &Origin) -> Result<Vec<SocketAddr>, TransportError> {
         Host::Domain(name) => name,
     };
     let failed = |reason: String| TransportError::Dns { host: name.clone(), reason };
-    let found = tokio::net::lookup_host((name.as_str(), origin.port)).await.map_err(|error| failed(error.to_string()))?;
+    let found =
+        tokio::net::lookup_host((name.as_str(), origin.port)).await.map_err(|error| failed(error.to_string()))?;
     let addresses: Vec<SocketAddr> = found.collect();
     if addresses.is_empty() { Err(failed("it has no address".to_owned())) } else { Ok(addresses) }
 }
@@ -186,22 +192,32 @@ async fn dial(clock: Clock, addresses: &[SocketAddr], deadline: Mono) -> Result<
         let now = clock.now();
         let left = deadline.since(now).unwrap_or(0) / (addresses.len() - index) as u64;
         let until = clock.instant(now.plus_ns(left));
-        let reason = match tokio::time::timeout_at(until, TcpStream::connect(address)).await {
+        let failure = match tokio::time::timeout_at(until, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                "connection refused; is the server running there?".to_owned()
-            }
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrNotAvailable => {
-                format!("{error}; this machine may have no free port left")
-            }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => not_dialed(address, &error),
             // The last one's time is the whole deadline, which ends the opening from outside.
             Err(_) if index + 1 == addresses.len() => std::future::pending().await,
-            Err(_) => "no answer in time".to_owned(),
+            Err(_) => TransportError::Connect { address: address.to_string(), reason: "no answer in time".to_owned() },
         };
-        first_failure.get_or_insert(TransportError::Connect { address: address.to_string(), reason });
+        first_failure.get_or_insert(failure);
     }
     Err(first_failure.unwrap_or_else(|| TransportError::Broken("there is no address to connect to".to_owned())))
+}
+
+/// Why a connection could not be made. Ports and file handles that ran out here are no fault of the deployment.
+fn not_dialed(address: &SocketAddr, error: &std::io::Error) -> TransportError {
+    const TOO_MANY_FILES: [i32; 2] = [23, 24]; // ENFILE, EMFILE
+    let connect = |reason: String| TransportError::Connect { address: address.to_string(), reason };
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => connect("connection refused; is the server running there?".to_owned()),
+        std::io::ErrorKind::AddrNotAvailable => TransportError::Local {
+            reason: format!("{error}; no free port may be left for {address}, lower the concurrency or wait a minute"),
+        },
+        _ if error.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code)) => {
+            TransportError::Local { reason: format!("{error}; raise the limit of open files (`ulimit -n`)") }
+        }
+        _ => connect(error.to_string()),
+    }
 }
 
 async fn handshake(
@@ -223,6 +239,19 @@ async fn handshake(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_not_the_deployments_fault() {
+        let address = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
+        let failure = |error: std::io::Error| not_dialed(&address, &error);
+        for error in [std::io::Error::from_raw_os_error(24), std::io::ErrorKind::AddrNotAvailable.into()] {
+            let failure = failure(error);
+            assert!(matches!(failure, TransportError::Local { .. }) && !failure.before_connection(), "{failure}");
+        }
+        for kind in [std::io::ErrorKind::ConnectionRefused, std::io::ErrorKind::HostUnreachable] {
+            assert!(failure(kind.into()).before_connection(), "{kind}");
+        }
+    }
 
     #[test]
     fn an_origin_is_read_from_the_url() {

@@ -67,7 +67,8 @@ pub(super) async fn exchange(
     let done = body(live, response.into_body(), watch, &mut alarm, exchanged).await;
     exchanged.marks.eof = Some(done.at);
     exchanged.end = done.end;
-    if done.reusable && super::still_open(live) { Sent::Reusable } else { Sent::Over }
+    // An answer that came before the request was whole leaves a connection that takes no other.
+    if done.reusable && super::still_open(live) && live.sender.is_ready() { Sent::Reusable } else { Sent::Over }
 }
 
 enum Head {
@@ -83,21 +84,21 @@ async fn head(live: &mut Live, request: &Request<Body>, watch: &Watch<'_>, alarm
     let ready = std::future::poll_fn(|cx| {
         let ended = Pin::new(&mut *connection).poll(cx);
         match sender.poll_ready(cx) {
-            Poll::Ready(ready) => Poll::Ready(ready.map_err(|_| Head::Closed)),
-            Poll::Pending if ended.is_ready() => Poll::Ready(Err(Head::Closed)),
-            Poll::Pending => alarm.poll(cx, watch).map(|end| Err(Head::Ended(end))),
+            Poll::Ready(ready) => Poll::Ready(ready.is_err().then_some(Head::Closed)),
+            Poll::Pending if ended.is_ready() => Poll::Ready(Some(Head::Closed)),
+            Poll::Pending => alarm.poll(cx, watch).map(|end| Some(Head::Ended(end))),
         }
     });
-    if let Err(head) = ready.await {
+    if let Some(head) = ready.await {
         return head;
     }
     let mut answer = pin!(sender.send_request(request.clone()));
     let mut ended: Option<hyper::Result<()>> = None;
     let result = std::future::poll_fn(|cx| {
-        if ended.is_none() {
-            if let Poll::Ready(end) = Pin::new(&mut *connection).poll(cx) {
-                ended = Some(end);
-            }
+        if ended.is_none()
+            && let Poll::Ready(end) = Pin::new(&mut *connection).poll(cx)
+        {
+            ended = Some(end);
         }
         if let Poll::Ready(result) = answer.as_mut().poll(cx) {
             return Poll::Ready(Ok(result));
@@ -169,6 +170,12 @@ async fn body(
                 let flow = watch.on_frame(at, &bytes);
                 exchanged.frames.push(Frame { at, bytes });
                 match flow {
+                    // A flood of bytes leaves the timer no turn: it is the deadline that counts.
+                    Flow::Continue if alarm.deadline(watch).0 <= at => {
+                        let end =
+                            done_at.map_or(EndOfBody::TimedOut(alarm.deadline(watch).1), |_| EndOfBody::DoneMarker);
+                        return Done { at: done_at.unwrap_or(at), end, reusable: false };
+                    }
                     Flow::Continue => alarm.hurry(watch),
                     Flow::Done => {
                         let done_at = *done_at.get_or_insert(at);
@@ -203,7 +210,8 @@ fn poll_body(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Step> {
                 Err(_) => continue, // Trailers say nothing that is measured.
             },
             Poll::Ready(Some(Err(error))) => {
-                let text = if is_early_end(&error) { "it closed in the middle of the response".into() } else { chain(&error) };
+                let text =
+                    if is_early_end(&error) { "it closed in the middle of the response".into() } else { chain(&error) };
                 Poll::Ready(Step::Broken(TransportError::Broken(text)))
             }
         };

@@ -12,11 +12,10 @@ use std::task::{Context, Waker};
 
 use super::dialect::Dialect;
 use super::outcome::Deadline;
-use super::transport::{
-    BoxFuture, EndOfBody, Exchanged, Lane, Marks, Target, Transport, TransportError, WireRequest,
-};
+use super::transport::{BoxFuture, EndOfBody, Exchanged, Lane, Marks, Target, Transport, TransportError, WireRequest};
 use super::watch::Watch;
 use crate::world::Clock;
+pub use connect::client_config;
 use connect::{Live, NotOpened, Origin, TlsConfigs};
 use drive::Sent;
 
@@ -141,9 +140,9 @@ impl SocketLane {
                 },
             };
             if let Some(opening) = connection.opening.take() {
-                exchanged.marks.dns_ns = opening.dns_ns;
-                exchanged.marks.tcp_ns = opening.tcp_ns;
-                exchanged.marks.tls_ns = opening.tls_ns;
+                exchanged.marks.dns_ns = opening.dns;
+                exchanged.marks.tcp_ns = opening.tcp;
+                exchanged.marks.tls_ns = opening.tls;
             }
             let mut watch = Watch::new(self.target.timeouts, self.clock.now(), request.stream, dialect);
             let sent = drive::exchange(self.clock, &mut connection, &outgoing, &mut watch, &mut exchanged).await;
@@ -176,7 +175,7 @@ impl SocketLane {
 
     /// Servers repeat the key that they refuse; it goes no further than here.
     fn hide_key(&self, exchanged: &mut Exchanged) {
-        let Some(key) = self.target.api_key.as_deref().map(str::trim).filter(|key| key.len() >= 4) else { return };
+        let Some(key) = self.target.api_key.as_deref().map(str::trim).filter(|key| key.len() >= 8) else { return };
         if exchanged.status.is_none_or(|status| (200..300).contains(&status)) {
             return;
         }

@@ -86,8 +86,12 @@ fn check_url(view: &View<'_>, key: &str, cx: &mut Context<'_>) {
     let Some((written, place)) = view.text(key).zip(view.node(key).map(|n| n.place)) else { return };
     let Some(filled) = cx.filled(&written) else { return };
     // A variable's value is never shown.
-    let shown = if env::has_variable(&written) { "once its variables are filled in" } else { written.as_str() };
-    let bad = |why: &str| Mistake::new("bad-url", place, format!("not a usable URL, {shown}: {why}"));
+    let when = if env::has_variable(&written) { " once its variables are filled in" } else { "" };
+    let bad = |why: &str| {
+        let mistake = Mistake::new("bad-url", place, format!("not a usable URL{when}: {why}"));
+        // What stands before an `@` may be a password.
+        if written.contains('@') { mistake.secret() } else { mistake }
+    };
     let hint = "write `http://host:port/v1` or `https://…`";
     let url = match Url::parse(&filled) {
         Ok(url) => url,

@@ -130,8 +130,9 @@ fn warn_of_few_samples(view: &View<'_>, known: &Known<'_>, cx: &mut Context<'_>)
     let concurrency = known.load.concurrency() as usize;
     let needed = 24 * concurrency;
     if let Some(samples) = timed_samples(known.tasks).filter(|n| *n < needed) {
+        let plural = if samples == 1 { "sample is" } else { "samples are" };
         let message = format!(
-            "{samples} samples are too few for a speed gate at concurrency {concurrency}: it will be inconclusive"
+            "{samples} {plural} too few for a speed gate at concurrency {concurrency}: it will be inconclusive"
         );
         let hint = format!("use at least {needed} samples, or a lower `load.concurrency`");
         cx.report(Mistake::new("few-samples", view.place, message).hint(hint).warning());
@@ -173,7 +174,10 @@ fn scope(gate: &View<'_>, known: &Known<'_>, cx: &mut Context<'_>) -> Scope {
         if !names.contains(name.as_str()) {
             let message = format!("no task has the {} `{name}`", if key == "task" { "name" } else { "category" });
             let hint = suggest::did_you_mean(&name, names.iter().copied());
-            let help = format!("there is: {}", suggest::list(names.iter().copied()));
+            let help = match names.is_empty() {
+                true => "no task has one".to_owned(),
+                false => format!("there is: {}", suggest::list(names.iter().copied())),
+            };
             cx.report(Mistake::new(code, view.place_of(key), message).maybe_hint(hint).help(help));
         }
         Some(name)

@@ -123,7 +123,8 @@ fn kind(
 fn field(view: &View<'_>, key: &str, uses: &mut Vec<Use>, cx: &mut Context<'_>) -> Option<Field> {
     let node = view.node_or_default(key)?;
     let field = Field(node.to_json(Numbers::AsWritten, cx.sink));
-    uses.push(Use::field(node.place, &field));
+    let implied = view.node(key).is_none().then(|| format!("`{key}` is left out and means {}", field.0));
+    uses.push(Use::field(node.place, &field, implied));
     Some(field)
 }
 
@@ -168,7 +169,7 @@ fn schema(view: &View<'_>, cx: &mut Context<'_>) -> Option<JsonSchemaRef> {
         }
     };
     if let Err(error) = jsonschema::validator_for(&found.schema) {
-        let message = format!("not a valid JSON Schema: {error}");
+        let message = format!("not a valid JSON Schema, at `{}`: {error}", error.instance_path());
         cx.report(Mistake::new("bad-schema", node.place, message).hint("`$ref` reaches inside the schema only"));
     }
     Some(found)

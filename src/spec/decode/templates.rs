@@ -16,6 +16,8 @@ use crate::spec::template::{self, TemplateError};
 pub struct Use {
     place: Place,
     content: Content,
+    /// Said where the field is not written but a default.
+    implied: Option<String>,
 }
 
 enum Content {
@@ -25,11 +27,11 @@ enum Content {
 
 impl Use {
     pub fn text(node: &Node, content: &str) -> Use {
-        Use { place: visible(node), content: Content::Text(content.to_owned()) }
+        Use { place: visible(node), content: Content::Text(content.to_owned()), implied: None }
     }
 
-    pub fn field(place: Place, field: &Field) -> Use {
-        Use { place, content: Content::Field(field.clone()) }
+    pub fn field(place: Place, field: &Field, implied: Option<String>) -> Use {
+        Use { place, content: Content::Field(field.clone()), implied }
     }
 
     fn variables(&self) -> Result<BTreeSet<String>, TemplateError> {
@@ -78,7 +80,7 @@ pub fn check(uses: &[Use], rows: &[Row], cx: &mut Context<'_>) {
         let unknown: Vec<&String> = variables.iter().filter(|v| !columns.contains(v.as_str())).collect();
         for name in &unknown {
             let message = format!("`{name}` is not a column of the dataset");
-            let hint = suggest::did_you_mean(name, columns.iter().copied());
+            let hint = suggest::did_you_mean(name, columns.iter().copied()).or_else(|| one.implied.clone());
             let help = format!("columns: {}", suggest::list(columns.iter().copied()));
             cx.report(Mistake::new("unknown-variable", one.place, message).maybe_hint(hint).help(help));
         }
