@@ -50,14 +50,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// `seed`: of what differs between servers of one profile: pace, faults, and the calls that waver.
+    /// `seed`: of pace, faults and the calls that waver. With the profile's `own_seed` it makes the server's own, so that
+    /// two models of one run do not waver together.
     pub fn new(profile: impl Into<Arc<Profile>>, book: impl Into<Arc<AnswerBook>>, seed: u64) -> Engine {
         let profile = profile.into();
         Engine {
             queue: Queue::new(profile.slots),
+            seed: number(seed, "server", &[&profile.errors.own_seed.to_le_bytes()]),
             profile,
             book: book.into(),
-            seed,
             epoch: None,
             calls: HashMap::new(),
             cached: HashSet::new(),
@@ -160,10 +161,7 @@ impl Engine {
         if let Some(script) = at_the_door(now, &struck) {
             return script;
         }
-        let mut pace = rng(
-            number(self.seed, "pace", &[&profile.errors.own_seed.to_le_bytes(), &key.0, &call.to_le_bytes()]),
-            "pace",
-        );
+        let mut pace = rng(number(self.seed, "pace", &[&key.0, &call.to_le_bytes()]), "pace");
         let mut prompt = Counts { prompt: prompt_tokens(ask), ..Counts::default() };
         if self.recall(ask, key) {
             prompt.cached = prompt.prompt.saturating_sub(1);
