@@ -17,7 +17,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::gold;
 use super::grader::{AnswerText, FieldRenderer, Grader, clip, no_answer, suite_fault};
-use super::json_scan::{Fault, Json, NOT_A_NUMBER, Read, TRAILING_TEXT, read_document, read_value};
+use super::json_scan::{Fault, Json, NOT_A_NUMBER, Read, TOO_DEEP, TRAILING_TEXT, read_document, read_value};
 use super::number::Number;
 use super::score::{Score, Verdict};
 use crate::spec::{Field, JsonSchemaRef, Row};
@@ -173,31 +173,22 @@ enum Prose<'t> {
     Several,
 }
 
-/// The only JSON object amid prose. Work is bounded by a multiple of the text's length.
+/// The only JSON object amid prose. What lies within an object that breaks off is a part of it and never taken for the
+/// whole, so the search goes on where reading stopped; that makes it linear.
 fn object_in_prose(text: &str) -> Prose<'_> {
-    let mut budget = text.len().saturating_mul(8).saturating_add(65_536);
     let mut found = None;
     let mut at = 0;
     while let Some(start) = text.get(at..).and_then(|rest| rest.find('{')).map(|offset| at + offset) {
         let rest = text.get(start..).unwrap_or_default();
-        let walked = match read_value(rest) {
+        match read_value(rest) {
+            Ok(_) if found.is_some() => return Prose::Several,
             Ok(read) => {
-                if found.is_some() {
-                    return Prose::Several;
-                }
                 at = start + read.end;
-                let (end, inner) = (read.end, rest.get(..read.end).unwrap_or_default());
+                let inner = rest.get(..read.end).unwrap_or_default();
                 found = Some((read, inner));
-                end
             }
-            Err(fault) => {
-                at = start + 1;
-                fault.at
-            }
-        };
-        budget = budget.saturating_sub(walked);
-        if budget == 0 {
-            return Prose::None;
+            Err(fault) if fault.what == TOO_DEEP => return Prose::None,
+            Err(fault) => at = text.ceil_char_boundary(start + fault.at.max(1)),
         }
     }
     found.map_or(Prose::None, |(read, inner)| Prose::One(read, inner))

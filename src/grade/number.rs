@@ -103,10 +103,6 @@ impl Number {
         }
     }
 
-    pub fn is_integer(&self) -> bool {
-        self.ratio.is_some_and(|r| r.den == 1)
-    }
-
     fn from_ratio(ratio: Ratio) -> Number {
         Number { percent: false, decimal: None, ratio: Some(ratio), approx: ratio.num as f64 / ratio.den as f64 }
     }

@@ -273,7 +273,8 @@ impl Scanner<'_> {
                 _ => readable = false,
             }
         }
-        let (whole, core_span, denominator) = self.fraction(start, &mut end, exponent == 0, &mut readable);
+        let plain = end == core_end && exponent == 0;
+        let (whole, core_span, denominator) = self.fraction((start, core_end), &mut end, plain, &mut readable);
         if self.skip_chain(&mut end) {
             readable = false;
         }
@@ -356,8 +357,7 @@ impl Scanner<'_> {
 
     /// Reads `a/b` and `w a/b` behind or from a core that ends at `end`: whole part, core and denominator as spans.
     #[expect(clippy::type_complexity, reason = "three spans, named where they are used")]
-    fn fraction(&self, start: usize, end: &mut usize, plain: bool, readable: &mut bool) -> (Option<(usize, usize)>, (usize, usize), Option<(usize, usize)>) {
-        let core = (start, *end);
+    fn fraction(&self, core: (usize, usize), end: &mut usize, plain: bool, readable: &mut bool) -> (Option<(usize, usize)>, (usize, usize), Option<(usize, usize)>) {
         let integral = |span: (usize, usize)| self.chars.get(span.0..span.1).is_some_and(|s| s.iter().all(char::is_ascii_digit));
         if let Some(den) = self.denominator(*end) {
             *end = den.1;
@@ -571,8 +571,10 @@ mod tests {
     #[test]
     fn locale_decides_what_the_marks_mean() {
         let read = |text: &str, locale| {
+            let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+            let whole = Number::decimal(false, &digits, "", 0).unwrap();
             let chars = prepare(text);
-            Scanner::new(&chars).next().and_then(|t| t.number(&chars, locale)).map(|n| n.is_integer())
+            Scanner::new(&chars).next().and_then(|t| t.number(&chars, locale)).map(|n| n.equals(&whole, 0.0, 0.0))
         };
         assert_eq!(read("1.234", NumberLocale::En), Some(false));
         assert_eq!(read("1.234", NumberLocale::De), Some(true));
