@@ -207,13 +207,14 @@ fn malformed_tables_are_refused() {
 /// Replies made to hurt: long, deep, unbalanced, repetitive.
 fn hostile_replies() -> Vec<String> {
     let million = 1_000_000;
+    let long = 120_000;
     let mut replies: Vec<String> = [
         "a", "1", "(", "{", "[", "[[", "{\"a\":", "[1,", "\\boxed{", "answer: ", "Answer: A ", "A, ", "1,", "1.", "1 1/", "$", "-", "**", "`", "```\n", "_",
         "\"", "\\", "\\u", "<think>", "</think>", "^", "1e", "10^", "\\frac{", "\\frac{1}{", "{}", "{} ", "½", "²", "\u{300}", "\u{fdfa}", "\u{200b}", "٣", "\n",
         "the answer is ", "x=", "B) x\n", "1-", "1:2", "#### ", "B and ", "= ",
     ]
     .iter()
-    .map(|piece| piece.repeat(million / piece.len()))
+    .map(|piece| piece.repeat(long / piece.len()))
     .collect();
     replies.push(format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000)));
     replies.push(format!("answer: {}", "9".repeat(million)));
@@ -223,18 +224,15 @@ fn hostile_replies() -> Vec<String> {
 
 #[test]
 fn hostile_replies_are_graded() {
-    let mut seen = Vec::new();
     let cases = all_cases();
-    let mut one_per_spec: Vec<&Case> = Vec::new();
+    let mut one_per_kind: Vec<&Case> = Vec::new();
     for case in &cases {
-        let text = serde_json::to_string(&case.spec).unwrap();
-        if !seen.contains(&text) {
-            seen.push(text);
-            one_per_spec.push(case);
+        if one_per_kind.iter().all(|seen| seen.spec.kind.name() != case.spec.kind.name()) {
+            one_per_kind.push(case);
         }
     }
     for reply in hostile_replies() {
-        for case in &one_per_spec {
+        for case in &one_per_kind {
             let hostile = Case { reply: reply.clone(), ..case_of(case) };
             if let Verdict::Scored(score) = grade(&hostile) {
                 assert!(score.value.is_finite() && (0.0..=1.0).contains(&score.value), "{}", case.place);

@@ -185,3 +185,61 @@ impl Piped {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::{Field, JsonSchemaRef, NumberLocale, Which};
+
+    fn spec(kind: GraderKind) -> GraderSpec {
+        GraderSpec { name: "g".to_owned(), weight: 1.0, threshold: None, extract: None, kind }
+    }
+
+    fn exact() -> GraderKind {
+        GraderKind::Exact { answer: Field(json!("x")) }
+    }
+
+    fn pattern(pattern: &str) -> GraderKind {
+        GraderKind::Regex { pattern: pattern.to_owned(), which: Which::Last, answer: None }
+    }
+
+    #[test]
+    fn mistakes_are_told_at_once_and_by_name() {
+        let numeric = |abs_tolerance| GraderKind::Numeric {
+            answer: Field(json!("1")),
+            abs_tolerance,
+            rel_tolerance: 0.0,
+            locale: NumberLocale::En,
+        };
+        let nonsense = JsonSchemaRef { source: "s.json".to_owned(), schema: json!({"type": "nonsense"}) };
+        for (spec, says) in [
+            (GraderSpec { extract: Some("lastline".to_owned()), ..spec(exact()) }, "last_line"),
+            (GraderSpec { weight: -1.0, ..spec(exact()) }, "weight"),
+            (GraderSpec { weight: f64::NAN, ..spec(exact()) }, "weight"),
+            (GraderSpec { threshold: Some(1.5), ..spec(exact()) }, "threshold"),
+            (spec(numeric(-0.1)), "abs_tolerance"),
+            (spec(numeric(f64::INFINITY)), "abs_tolerance"),
+            (spec(pattern("(")), "pattern"),
+            (spec(pattern("(?=x)")), "pattern"),
+            (spec(pattern("(?:a{1000}){1000}")), "pattern"),
+            (spec(GraderKind::All(vec![])), "part"),
+            (spec(GraderKind::Any(vec![GraderSpec { weight: 0.0, ..spec(exact()) }])), "part"),
+            (spec(GraderKind::Not(Box::new(spec(pattern("["))))), "pattern"),
+            (spec(GraderKind::Json { schema: Some(nonsense), fields: None }), "s.json"),
+        ] {
+            let errors = check(&spec);
+            assert_eq!(errors.len(), 1, "{spec:?}: {errors:?}");
+            let text = errors[0].to_string();
+            assert!(text.contains(says) && text.contains("`g`"), "{text}");
+        }
+        assert_eq!(check(&spec(exact())), []);
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = (0..100).fold(spec(exact()), |inner, _| spec(GraderKind::Not(Box::new(inner))));
+        assert!(matches!(build(&deep).err(), Some(GradeError::TooDeep { .. })));
+    }
+}

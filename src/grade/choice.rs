@@ -29,6 +29,9 @@ pub struct Choice {
     pub options: Field,
 }
 
+/// Bytes of a reply that are searched: its last ones.
+const MAX_SEARCHED_BYTES: usize = 256 * 1024;
+
 impl Grader for Choice {
     fn kind(&self) -> &'static str {
         "choice"
@@ -46,7 +49,8 @@ impl Grader for Choice {
         if answer.is_empty() {
             return no_answer("the reply is empty");
         }
-        let text = super::fold::normalize(answer.text);
+        let from = answer.text.ceil_char_boundary(answer.text.len().saturating_sub(MAX_SEARCHED_BYTES));
+        let text = super::fold::normalize(answer.text.get(from..).unwrap_or_default());
         let Some((named, how)) = (Reader { options: &options, many }).find(&text) else {
             return no_answer("the reply names no option");
         };

@@ -292,3 +292,51 @@ fn exact(text: &str) -> Option<Number> {
     let (int, frac) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     Number::decimal(negative, int, frac, exponent.parse().ok()?)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn measures(reply: &str, schema: Option<Value>, fields: Option<Value>) -> BTreeMap<String, f64> {
+        let schema = schema.map(|schema| JsonSchemaRef { source: "inline".to_owned(), schema });
+        let grader = JsonGrader::new(schema.as_ref(), fields.map(Field));
+        let answer = AnswerText { text: reply, raw: reply, reasoning: "", finish_reason: None };
+        let itself = |field: &Field, _: &Row| Ok(field.0.clone());
+        match grader.grade(&answer, &Row::new(), &itself) {
+            Verdict::Scored(score) => score.measures,
+            Verdict::Unscored { detail, .. } => panic!("unscored: {detail:?}"),
+        }
+    }
+
+    fn flags(reply: &str) -> Vec<String> {
+        measures(reply, None, None).into_iter().filter(|(_, value)| *value == 1.0).map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn three_levels_and_the_findings_are_told_apart() {
+        for (reply, want) in [
+            ("{\"a\": 1}", vec!["raw", "unwrapped"]),
+            ("```json\n{\"a\": 1}\n```", vec!["unwrapped"]),
+            ("So:\n```json\n{\"a\": 1}\n```", vec!["in_prose"]),
+            ("```json\n{\"a\": 1}\n```\nDone.", vec!["in_prose"]),
+            ("{\"a\": 1} it is", vec!["in_prose", "trailing_text"]),
+            ("{\"a\": NaN}", vec!["nan"]),
+            ("{\"a\": 1, \"a\": 2}", vec!["duplicate_keys", "raw", "unwrapped"]),
+            ("{\"a\": 12345678901234567890}", vec!["big_integers", "raw", "unwrapped"]),
+            ("{\"a\": \"\\udc00\"}", vec!["lone_surrogates", "raw", "unwrapped"]),
+            ("nothing", vec![]),
+        ] {
+            assert_eq!(flags(reply), want, "{reply}");
+        }
+    }
+
+    #[test]
+    fn fields_and_schema_are_measured_beside_each_other() {
+        let schema = json!({"type": "object", "required": ["c"]});
+        let found = measures("{\"a\": 1, \"b\": 3}", Some(schema.clone()), Some(json!({"a": 1, "b": 2})));
+        assert_eq!((found["fields"], found["schema_valid"]), (0.5, 0.0));
+        assert_eq!(measures("prose", Some(schema), None)["schema_valid"], 0.0);
+    }
+}

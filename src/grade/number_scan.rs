@@ -100,6 +100,8 @@ fn latex(rest: &str, out: &mut Vec<char>) -> usize {
 
 /// `{3}{4}` becomes `3/4`; anything but digits in the braces is left to be read as it stands.
 fn fraction_arguments(args: &str, out: &mut Vec<char>) -> Option<usize> {
+    // Longer arguments are no plain numbers; looking no further keeps the walk linear.
+    let args = args.get(..args.floor_char_boundary(96))?;
     let (num, rest) = args.strip_prefix('{')?.split_once('}')?;
     let (den, _) = rest.strip_prefix('{')?.split_once('}')?;
     let plain_number = |text: &str| {
@@ -122,7 +124,8 @@ fn brace(rest: &str, out: &mut Vec<char>) -> usize {
         return 3;
     }
     if out.last() == Some(&'^') {
-        let inner = rest.get(1..).and_then(|r| r.split_once('}')).map(|(inner, _)| inner);
+        let near = rest.get(1..rest.floor_char_boundary(10));
+        let inner = near.and_then(|r| r.split_once('}')).map(|(inner, _)| inner);
         if let Some(inner) = inner.filter(|i| i.len() < 8 && i.chars().all(|c| c.is_ascii_digit() || c == '-')) {
             out.extend(inner.chars());
             return inner.len() + 2;
