@@ -90,9 +90,10 @@ fn built(spec: &GraderSpec, depth: usize) -> Result<Built, GradeError> {
     if depth > MAX_NESTING {
         return Err(GradeError::TooDeep { grader: grader() });
     }
-    let setting = |setting, ok: bool, must, is| match ok {
-        true => Ok(()),
-        false => Err(GradeError::Setting { grader: grader(), setting, must, is }),
+    let setting = |setting, ok: bool, must, is| if ok {
+        Ok(())
+    } else {
+        Err(GradeError::Setting { grader: grader(), setting, must, is })
     };
     setting("weight", spec.weight.is_finite() && spec.weight >= 0.0, "a number of at least 0", spec.weight)?;
     if let Some(threshold) = spec.threshold {
@@ -115,9 +116,10 @@ fn built(spec: &GraderSpec, depth: usize) -> Result<Built, GradeError> {
 fn comparison(spec: &GraderSpec, depth: usize) -> Result<Box<dyn Grader>, GradeError> {
     let parts = |specs: &[GraderSpec]| -> Result<Vec<Built>, GradeError> {
         let parts: Vec<Built> = specs.iter().map(|part| built(part, depth + 1)).collect::<Result<_, _>>()?;
-        match parts.iter().any(|part| part.weight > 0.0) {
-            true => Ok(parts),
-            false => Err(GradeError::NoParts { grader: spec.name.clone(), kind: spec.kind.name() }),
+        if parts.iter().any(|part| part.weight > 0.0) {
+            Ok(parts)
+        } else {
+            Err(GradeError::NoParts { grader: spec.name.clone(), kind: spec.kind.name() })
         }
     };
     Ok(match &spec.kind {

@@ -155,6 +155,7 @@ impl Reader<'_> {
     }
 
     /// The last anchored answer; `Some(None)` where the last formal answer line names no option.
+    #[expect(clippy::option_option, reason = "no anchor, an anchor without an option, an option")]
     fn anchored(&self, text: &str) -> Option<Option<BTreeSet<usize>>> {
         let mut last: Option<(usize, Option<BTreeSet<usize>>)> = None;
         for clause in anchored(text) {

@@ -162,7 +162,9 @@ fn fences(text: &str) -> Vec<Fence<'_>> {
         }
     }
     if found.len() > 1 {
-        found.iter_mut().for_each(|fence| fence.encloses = false);
+        for fence in &mut found {
+            fence.encloses = false;
+        }
     }
     found
 }

@@ -71,9 +71,10 @@ fn folded_golds(
     how: fn(&str) -> String,
 ) -> Result<Vec<String>, String> {
     let golds: Vec<String> = gold::texts(field, row, fields)?.iter().map(|text| how(text)).collect();
-    match golds.iter().any(String::is_empty) {
-        true => Err("an expected answer is empty after folding".to_owned()),
-        false => Ok(golds),
+    if golds.iter().any(String::is_empty) {
+        Err("an expected answer is empty after folding".to_owned())
+    } else {
+        Ok(golds)
     }
 }
 
