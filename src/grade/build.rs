@@ -131,7 +131,7 @@ fn comparison(spec: &GraderSpec, depth: usize) -> Result<Box<dyn Grader>, GradeE
                 .dfa_size_limit(2 * MAX_PATTERN_BYTES)
                 .build()
                 .map_err(|error| GradeError::Pattern { grader: spec.name.clone(), detail: error.to_string() })?;
-            Box::new(Pattern { pattern, which: *which, answer: answer.clone() })
+            Box::new(Pattern { regex: pattern, which: *which, answer: answer.clone() })
         }
         GraderKind::Numeric { answer, abs_tolerance, rel_tolerance, locale } => Box::new(Numeric {
             answer: answer.clone(),

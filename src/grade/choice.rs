@@ -276,13 +276,12 @@ impl Reader<'_> {
         let (next, beyond) = (chars.next(), chars.next());
         let word_like = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         match next {
-            None => true,
             Some('\'' | '-' | '"') => !word_like(beyond),
             Some('.') => !(word_like(beyond) && chars.next() == Some('.')),
             Some(c) if c.is_whitespace() => self.word_follows_well(option, written, rest.trim_start()),
             Some('=' | '+' | '#' | '^' | '<' | '>' | '(' | '[' | '{' | '@' | '%') => false,
             Some('/') => after_separator(rest).is_some_and(|next| self.label_at(next).is_some()),
-            Some(_) => true,
+            None | Some(_) => true,
         }
     }
 

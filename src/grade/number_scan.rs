@@ -169,9 +169,10 @@ impl Scanner<'_> {
             start,
             end: after,
             remark: self.depth > 0,
-            shape: match readable {
-                false => Shape::Unreadable,
-                true => Shape::Number { core: core_span, exponent, denominator, whole, negative: self.is_negative(start), percent },
+            shape: if readable {
+                Shape::Number { core: core_span, exponent, denominator, whole, negative: self.is_negative(start), percent }
+            } else {
+                Shape::Unreadable
             },
         };
         self.at = after;
@@ -244,11 +245,10 @@ impl Scanner<'_> {
         }
         let gap = self.skip_spaces(*end);
         let digits = self.digits_from(gap);
-        if plain && integral(core) && gap == *end + 1 && digits > 0 && self.get(gap + digits) == Some('/') {
-            if let Some(den) = self.denominator(gap + digits) {
-                *end = den.1;
-                return (Some(core), (gap, gap + digits), Some(den));
-            }
+        let mixed = plain && integral(core) && gap == *end + 1 && digits > 0 && self.get(gap + digits) == Some('/');
+        if mixed && let Some(den) = self.denominator(gap + digits) {
+            *end = den.1;
+            return (Some(core), (gap, gap + digits), Some(den));
         }
         (None, core, None)
     }

@@ -112,13 +112,11 @@ fn find(text: &str, locale: NumberLocale) -> Option<Found> {
             None => {}
         }
     }
-    match last {
-        Some(found) => found,
-        None => {
-            let chars = prepare(text);
-            last_token(&chars).map(|token| Found::of(&token, &chars, locale))
-        }
+    if let Some(found) = last {
+        return found;
     }
+    let chars = prepare(text);
+    last_token(&chars).map(|token| Found::of(&token, &chars, locale))
 }
 
 fn in_box(inner: &str, locale: NumberLocale) -> Option<Found> {
