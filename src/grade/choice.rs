@@ -29,6 +29,9 @@ pub struct Choice {
     pub options: Field,
 }
 
+/// Bytes of a reply that are searched: its last ones.
+const MAX_SEARCHED_BYTES: usize = 256 * 1024;
+
 impl Grader for Choice {
     fn kind(&self) -> &'static str {
         "choice"
@@ -46,7 +49,8 @@ impl Grader for Choice {
         if answer.is_empty() {
             return no_answer("the reply is empty");
         }
-        let text = super::fold::normalize(answer.text);
+        let from = answer.text.ceil_char_boundary(answer.text.len().saturating_sub(MAX_SEARCHED_BYTES));
+        let text = super::fold::normalize(answer.text.get(from..).unwrap_or_default());
         let Some((named, how)) = (Reader { options: &options, many }).find(&text) else {
             return no_answer("the reply names no option");
         };
@@ -151,6 +155,7 @@ impl Reader<'_> {
     }
 
     /// The last anchored answer; `Some(None)` where the last formal answer line names no option.
+    #[expect(clippy::option_option, reason = "no anchor, an anchor without an option, an option")]
     fn anchored(&self, text: &str) -> Option<Option<BTreeSet<usize>>> {
         let mut last: Option<(usize, Option<BTreeSet<usize>>)> = None;
         for clause in anchored(text) {
@@ -271,13 +276,12 @@ impl Reader<'_> {
         let (next, beyond) = (chars.next(), chars.next());
         let word_like = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         match next {
-            None => true,
             Some('\'' | '-' | '"') => !word_like(beyond),
             Some('.') => !(word_like(beyond) && chars.next() == Some('.')),
             Some(c) if c.is_whitespace() => self.word_follows_well(option, written, rest.trim_start()),
             Some('=' | '+' | '#' | '^' | '<' | '>' | '(' | '[' | '{' | '@' | '%') => false,
             Some('/') => after_separator(rest).is_some_and(|next| self.label_at(next).is_some()),
-            Some(_) => true,
+            None | Some(_) => true,
         }
     }
 

@@ -22,6 +22,7 @@ mod json;
 mod json_scan;
 mod judge_outcome;
 mod number;
+mod number_prepare;
 mod number_scan;
 mod numeric;
 mod phrase;
