@@ -4,6 +4,8 @@
 //! Needs Chromium: `COUNTERPOISE_CHROMIUM` names it, else it is looked for by its usual names. Without one these tests
 //! fail: a report that no browser has opened is not tested.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! JUnit XML: one test case for each gate and candidate, for CI systems that show test results.
+//! `JUnit` XML: one test case for each gate and candidate, for CI systems that show test results.
 //!
 //! pass → nothing; fail → `<failure type="fail">`; inconclusive → `<failure type="inconclusive">`, as nothing was shown
 //! that would allow to ship; not evaluable → `<error>`; an advisory gate never fails a build: what it says stands in

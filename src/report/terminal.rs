@@ -17,6 +17,8 @@ use super::words;
 const NARROWEST: usize = 80;
 /// Columns after the arm's: quality, flips, four speeds, cost. A space parts any two.
 const FIXED_WIDTHS: [u16; 7] = [10, 6, 9, 9, 9, 9, 10];
+/// Beyond this many gates only those that don't pass are listed.
+const GATES_LISTED: usize = 60;
 const QUALITY_CHARS: usize = 10;
 const RATIO_CHARS: usize = 9;
 
@@ -69,12 +71,19 @@ fn clean(text: &str, limit: usize) -> String {
 
 fn gates(out: &mut String, summary: &Summary, width: usize, paint: Paint) {
     let mut arm = None;
+    // Where there are many, those that pass are only counted.
+    let long = summary.gates.len() > GATES_LISTED;
     for gate in &summary.gates {
         if arm != Some(&gate.arm) {
             arm = Some(&gate.arm);
-            let _ = writeln!(out, "\nGates of {}", clean(&gate.arm, 60));
+            let passed = |other: &&GateResult| other.arm == gate.arm && other.verdict == GateVerdict::Pass;
+            let passed = summary.gates.iter().filter(passed).count();
+            let passed = if long { format!(" ({passed} pass and are not listed)") } else { String::new() };
+            let _ = writeln!(out, "\nGates of {}{passed}", clean(&gate.arm, 40));
         }
-        line(out, gate, width, paint);
+        if !long || gate.verdict != GateVerdict::Pass {
+            line(out, gate, width, paint);
+        }
     }
 }
 

@@ -231,6 +231,27 @@ fn a_page_full_of_flips_stays_under_two_megabytes() {
 }
 
 #[test]
+fn thousands_of_tasks_and_gates_are_cut_worst_first() {
+    let mut summary = sample::summary();
+    let mut gate = summary.gates[1].clone();
+    gate.verdict = GateVerdict::Pass;
+    let failed = summary.gates[0].clone();
+    summary.gates = vec![gate; 3_000];
+    summary.gates.push(failed);
+    for comparison in &mut summary.comparisons {
+        let delta = comparison.quality.get_mut("accuracy").unwrap();
+        let task = delta.by_task["arithmetic"].clone();
+        delta.by_task.extend((0..5_000).map(|index| (format!("task-{index}"), task.clone())));
+    }
+    let page = html(&summary, GENERATED).unwrap();
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    assert!(page.contains("2851 more gates of q4") && page.contains("the whole interval lies below −2 pp"));
+    assert!(page.contains("4805 more tasks"));
+    let text = terminal(&summary, 80, false);
+    assert!(text.lines().count() < 80 && text.contains("(3000 pass and are not listed)"), "{text}");
+}
+
+#[test]
 fn the_page_says_what_the_reader_must_know_first() {
     let page = page();
     for words in ["SIMULATED", "Don’t ship", "Incomplete run", "the budget of 2h ran out", "error_rate_differs", "~ within noise"] {

@@ -7,7 +7,7 @@ use crate::analyze::summary::{ArmSummary, ComparisonSummary, Distribution, Noise
 use crate::analyze::{Estimate, Summary};
 use crate::report::format::{self, Unit};
 use crate::report::svg::{Point, Scatter, Span, scatter};
-use crate::report::words::{self, Better, COST_WORDS, QUALITY_WORDS, SPEED_WORDS};
+use crate::report::words::{self, Better, COST_WORDS, QUALITY_WORDS};
 
 /// The speed ratios that the table shows, in order, with their headings.
 pub const SPEED_COLUMNS: [(&str, &str); 4] =
@@ -78,7 +78,7 @@ pub fn tradeoff(summary: &Summary) -> Tradeoff {
 
 /// The comparison of a speed metric, in the words of the trade-off table.
 fn candidates_speed(speed: &std::collections::BTreeMap<String, Estimate>, metric: &str) -> Cell {
-    Cell::compared(Unit::Ratio, speed.get(metric), words::better(metric), SPEED_WORDS, NO_RATIO)
+    Cell::compared(Unit::Ratio, speed.get(metric), words::better(metric), words::speed_words(metric), NO_RATIO)
 }
 
 /// The baseline's own figures: what the differences and ratios below are of.
@@ -215,7 +215,7 @@ fn chart(summary: &Summary) -> Option<String> {
             points.push(point(&noise.twin, "twin", noise.speed.get(*metric), noise.delta.as_ref(), metric));
         }
     }
-    let margin = summary.comparisons.iter().filter_map(|comparison| margin(summary, &comparison.candidate)).reduce(f64::max);
+    let margin = summary.comparisons.iter().filter_map(|comparison| margin(summary, comparison)).reduce(f64::max);
     scatter(&Scatter { points: &points, margin, metric: title })
 }
 
