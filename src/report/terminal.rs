@@ -28,7 +28,8 @@ pub fn terminal(summary: &Summary, width: usize, colour: bool) -> String {
     let paint = Paint(colour);
     let mut out = String::new();
     let word = words::verdict(summary.verdict).to_uppercase();
-    let _ = writeln!(out, "{}  {}", paint.verdict(words::verdict_name(summary.verdict), &word), clean(&summary.suite, 60));
+    let _ =
+        writeln!(out, "{}  {}", paint.verdict(words::verdict_name(summary.verdict), &word), clean(&summary.suite, 60));
     wrapped(&mut out, &sentence(summary), "", width);
     if summary.run.simulated {
         wrapped(&mut out, "SIMULATED: figures come from simulated deployments, not from a real engine.", "", width);
@@ -113,7 +114,8 @@ fn trade(out: &mut String, summary: &Summary, width: usize) {
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.force_no_tty();
     let arm = width.saturating_sub(FIXED_WIDTHS.iter().map(|width| usize::from(*width) + 1).sum()).min(40);
-    let mut header = vec!["Arm".to_owned(), format!("Quality Δ\n{}", clean(&view.metric, QUALITY_CHARS)), "Flips\n− +".to_owned()];
+    let mut header =
+        vec!["Arm".to_owned(), format!("Quality Δ\n{}", clean(&view.metric, QUALITY_CHARS)), "Flips\n− +".to_owned()];
     header.extend(["TTFT\np50", "TPOT\np50", "E2E\np50", "Requests\nper s", "USD per\nsuccess"].map(str::to_owned));
     table.set_header(header);
     for row in &view.rows {
@@ -147,7 +149,8 @@ fn columns(row: &Row) -> Vec<String> {
         Some((lost, gained)) => format!("−{lost} +{gained}\n{}", row.flip_rate),
         None => row.flips.main.clone(),
     };
-    let mut columns = vec![format!("{}\n{note}", clean(&row.name, 40)), format!("{}{n}", cell(&row.quality, QUALITY_CHARS)), flips];
+    let mut columns =
+        vec![format!("{}\n{note}", clean(&row.name, 40)), format!("{}{n}", cell(&row.quality, QUALITY_CHARS)), flips];
     columns.extend(row.speed.iter().map(|figure| cell(figure, RATIO_CHARS)));
     columns.push(cell(&row.cost, QUALITY_CHARS));
     columns

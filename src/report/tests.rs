@@ -254,7 +254,14 @@ fn thousands_of_tasks_and_gates_are_cut_worst_first() {
 #[test]
 fn the_page_says_what_the_reader_must_know_first() {
     let page = page();
-    for words in ["SIMULATED", "Don’t ship", "Incomplete run", "the budget of 2h ran out", "error_rate_differs", "~ within noise"] {
+    for words in [
+        "SIMULATED",
+        "Don’t ship",
+        "Incomplete run",
+        "the budget of 2h ran out",
+        "error_rate_differs",
+        "~ within noise",
+    ] {
         assert!(page.contains(words), "{words} is missing");
     }
     let mut summary = sample::summary();
@@ -295,7 +302,13 @@ fn text_stands_out_from_its_ground_in_light_and_dark() {
         .split(":root {")
         .skip(1)
         .map(|block| block.split('}').next().unwrap())
-        .map(|block| variable.captures_iter(block).map(|found| found.extract::<2>().1).map(|[name, colour]| (name, colour)).collect())
+        .map(|block| {
+            variable
+                .captures_iter(block)
+                .map(|found| found.extract::<2>().1)
+                .map(|[name, colour]| (name, colour))
+                .collect()
+        })
         .collect();
     assert_eq!(schemes.len(), 3, "light, dark, print");
     for scheme in &schemes[..2] {

@@ -50,7 +50,13 @@ pub fn gate_bar(unit: Unit, span: Span, bound: f64, passes: Better, class: &str)
     }
     line(&mut out, "bound", (edge, 0.0), (edge, 22.0));
     whisker(&mut out, &axis, span, 11.0, class);
-    let anchor = if edge < 40.0 { "start" } else if edge > WIDTH - 40.0 { "end" } else { "middle" };
+    let anchor = if edge < 40.0 {
+        "start"
+    } else if edge > WIDTH - 40.0 {
+        "end"
+    } else {
+        "middle"
+    };
     text(&mut out, "tick", anchor, (edge, HEIGHT - 2.0), &format::figure(unit, Some(bound)));
     out.push_str("</svg>");
     Some(out)
@@ -110,7 +116,13 @@ pub fn forest_axis(range: (f64, f64)) -> Option<String> {
     for tick in axis.ticks(4) {
         let x = axis.at(tick);
         line(&mut out, "grid", (x, 14.0), (x, 18.0));
-        let anchor = if x < 20.0 { "start" } else if x > WIDTH - 20.0 { "end" } else { "middle" };
+        let anchor = if x < 20.0 {
+            "start"
+        } else if x > WIDTH - 20.0 {
+            "end"
+        } else {
+            "middle"
+        };
         text(&mut out, "tick", anchor, (x, 11.0), &points_label(tick));
     }
     out.push_str("</svg>");

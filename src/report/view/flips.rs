@@ -120,7 +120,8 @@ impl Row {
     fn weight(&self) -> usize {
         let text = |text: &str| text.bytes().map(|byte| if b"<>&\"'/".contains(&byte) { 6 } else { 1 }).sum::<usize>();
         let pieces = self.before.iter().chain(&self.after).map(|piece| text(&piece.text) + 11).sum::<usize>();
-        let answers = [&self.before_answer, &self.after_answer].into_iter().flatten().map(|answer| text(answer)).sum::<usize>();
+        let answers =
+            [&self.before_answer, &self.after_answer].into_iter().flatten().map(|answer| text(answer)).sum::<usize>();
         900 + text(&self.task) * 2 + text(&self.prompt) + text(&self.reason) + pieces + answers
     }
 }

@@ -58,7 +58,8 @@ fn row(gate: &GateResult) -> Row {
     let unit = words::gate_unit(gate);
     let class = words::gate_class(gate.verdict);
     let bar = gate.estimate.as_ref().zip(gate.bound.filter(|bound| bound.is_finite()));
-    let bar = bar.and_then(|(estimate, bound)| gate_bar(unit, Span::of(estimate), bound, words::gate_fails(gate), class));
+    let bar =
+        bar.and_then(|(estimate, bound)| gate_bar(unit, Span::of(estimate), bound, words::gate_fails(gate), class));
     Row {
         gate: name(&gate.gate),
         scope: if gate.scope == "all" { String::new() } else { name(&gate.scope) },

@@ -74,7 +74,8 @@ pub(crate) fn main_metric(comparison: &ComparisonSummary) -> Option<&str> {
 pub(crate) fn arm_names(summary: &Summary) -> Vec<&str> {
     let mut names: Vec<&str> =
         summary.arm_order.iter().map(String::as_str).filter(|name| summary.arms.contains_key(*name)).collect();
-    let forgotten = summary.arms.keys().map(String::as_str).filter(|name| !summary.arm_order.iter().any(|known| known == name));
+    let forgotten =
+        summary.arms.keys().map(String::as_str).filter(|name| !summary.arm_order.iter().any(|known| known == name));
     names.extend(forgotten);
     names
 }
