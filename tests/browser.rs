@@ -1,8 +1,10 @@
-//! The report in a real browser: its script runs, its policy blocks nothing that is ours, and nothing that a model wrote
-//! runs or breaks the layout.
+//! The report in a real browser: its script runs, its policy blocks nothing that is ours, and nothing that a model
+//! wrote runs or breaks the layout.
 //!
 //! Needs Chromium: `COUNTERPOISE_CHROMIUM` names it, else it is looked for by its usual names. Without one these tests
 //! fail: a report that no browser has opened is not tested.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,7 +38,14 @@ fn opened(page: &str, width: u32) -> String {
     std::fs::write(&file, page).unwrap();
     let dom = folder.path().join("dom");
     let mut child = Command::new(chromium())
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions"])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-extensions",
+        ])
         .args(["--virtual-time-budget=3000", "--dump-dom"])
         .arg(format!("--window-size={width},900"))
         .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
@@ -63,7 +72,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The page with a script of the test's own at its end, which the page's policy would block, so the policy is taken out.
+/// The page with a script of the test's own at its end. The page's policy would block it, so the policy is taken out.
 fn probed(script: &str) -> String {
     let page = page();
     let policy = page.find("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
@@ -148,6 +157,10 @@ fn tasks_are_sorted_and_flips_filtered_on_demand() {
     assert!(root.contains("data-gained=\"true\""), "{root}");
     // By n: 200, 200, 60, 60, 12, then the other way round.
     let order = |name: &str| root.split(name).nth(1).unwrap().split('"').nth(1).unwrap().to_owned();
-    assert!(order("data-down").ends_with("alert('task')</script>") || order("data-down").ends_with("alert('task')&lt;/script&gt;"), "{root}");
+    assert!(
+        order("data-down").ends_with("alert('task')</script>")
+            || order("data-down").ends_with("alert('task')&lt;/script&gt;"),
+        "{root}"
+    );
     assert!(order("data-up").contains("alert('task')") && !order("data-up").starts_with("arithmetic"), "{root}");
 }

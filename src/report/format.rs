@@ -105,7 +105,7 @@ pub fn within_noise(unit: Unit, estimate: &Estimate) -> bool {
 /// Three significant digits in µs, ms or s.
 pub fn duration(ms: f64) -> String {
     match ms.abs() {
-        size if size == 0.0 => "0 ms".to_owned(),
+        0.0 => "0 ms".to_owned(),
         size if size < 0.999_5 => format!("{} µs", significant(ms * 1e3)),
         size if size < 999.5 => format!("{} ms", significant(ms)),
         _ => format!("{} s", significant(ms / 1e3)),
@@ -129,7 +129,7 @@ pub fn wall(seconds: f64) -> String {
 pub fn usd(value: f64) -> String {
     let sign = if value < 0.0 { "−" } else { "" };
     match value.abs() {
-        size if size == 0.0 => "$0".to_owned(),
+        0.0 => "$0".to_owned(),
         size if size >= 0.995 => format!("{sign}${}", grouped(&format!("{size:.2}"))),
         size => format!("{sign}${}", significant(size)),
     }

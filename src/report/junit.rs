@@ -1,4 +1,4 @@
-//! JUnit XML: one test case for each gate and candidate, for CI systems that show test results.
+//! `JUnit` XML: one test case for each gate and candidate, for CI systems that show test results.
 //!
 //! pass → nothing; fail → `<failure type="fail">`; inconclusive → `<failure type="inconclusive">`, as nothing was shown
 //! that would allow to ship; not evaluable → `<error>`; an advisory gate never fails a build: what it says stands in
@@ -15,10 +15,8 @@ use super::words;
 pub fn junit(summary: &Summary) -> String {
     let invalid = summary.verdict == RunVerdict::Invalid;
     let decisive = summary.gates.iter().filter(|gate| !gate.advisory);
-    let failures = decisive
-        .clone()
-        .filter(|gate| matches!(gate.verdict, GateVerdict::Fail | GateVerdict::Inconclusive))
-        .count();
+    let failures =
+        decisive.clone().filter(|gate| matches!(gate.verdict, GateVerdict::Fail | GateVerdict::Inconclusive)).count();
     let errors = decisive.filter(|gate| gate.verdict == GateVerdict::NotEvaluable).count() + usize::from(invalid);
     let skipped = summary.gates.iter().filter(|gate| gate.advisory && gate.verdict != GateVerdict::Pass).count();
     let tests = summary.gates.len() + usize::from(invalid);
@@ -30,7 +28,8 @@ pub fn junit(summary: &Summary) -> String {
     if invalid {
         let class = attribute(&summary.suite);
         let _ = writeln!(out, "    <testcase classname=\"{class}\" name=\"the run is valid\">");
-        let _ = writeln!(out, "      <error type=\"invalid\" message=\"{}\"/>", attribute(&super::view::sentence(summary)));
+        let _ =
+            writeln!(out, "      <error type=\"invalid\" message=\"{}\"/>", attribute(&super::view::sentence(summary)));
         out.push_str("    </testcase>\n");
     }
     for gate in &summary.gates {

@@ -18,7 +18,9 @@ pub fn markdown(summary: &Summary) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "## {}: {}\n", safe(&summary.suite), words::verdict(summary.verdict));
     if summary.run.simulated {
-        out.push_str("> **SIMULATED** Figures come from simulated deployments and say nothing about a real engine.\n\n");
+        out.push_str(
+            "> **SIMULATED** Figures come from simulated deployments and say nothing about a real engine.\n\n",
+        );
     }
     let _ = writeln!(out, "{}\n", safe(&sentence(summary)));
     if !summary.run.complete {

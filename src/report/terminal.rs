@@ -17,6 +17,8 @@ use super::words;
 const NARROWEST: usize = 80;
 /// Columns after the arm's: quality, flips, four speeds, cost. A space parts any two.
 const FIXED_WIDTHS: [u16; 7] = [10, 6, 9, 9, 9, 9, 10];
+/// Beyond this many gates only those that don't pass are listed.
+const GATES_LISTED: usize = 60;
 const QUALITY_CHARS: usize = 10;
 const RATIO_CHARS: usize = 9;
 
@@ -26,7 +28,8 @@ pub fn terminal(summary: &Summary, width: usize, colour: bool) -> String {
     let paint = Paint(colour);
     let mut out = String::new();
     let word = words::verdict(summary.verdict).to_uppercase();
-    let _ = writeln!(out, "{}  {}", paint.verdict(words::verdict_name(summary.verdict), &word), clean(&summary.suite, 60));
+    let _ =
+        writeln!(out, "{}  {}", paint.verdict(words::verdict_name(summary.verdict), &word), clean(&summary.suite, 60));
     wrapped(&mut out, &sentence(summary), "", width);
     if summary.run.simulated {
         wrapped(&mut out, "SIMULATED: figures come from simulated deployments, not from a real engine.", "", width);
@@ -69,12 +72,19 @@ fn clean(text: &str, limit: usize) -> String {
 
 fn gates(out: &mut String, summary: &Summary, width: usize, paint: Paint) {
     let mut arm = None;
+    // Where there are many, those that pass are only counted.
+    let long = summary.gates.len() > GATES_LISTED;
     for gate in &summary.gates {
         if arm != Some(&gate.arm) {
             arm = Some(&gate.arm);
-            let _ = writeln!(out, "\nGates of {}", clean(&gate.arm, 60));
+            let passed = |other: &&GateResult| other.arm == gate.arm && other.verdict == GateVerdict::Pass;
+            let passed = summary.gates.iter().filter(passed).count();
+            let passed = if long { format!(" ({passed} pass and are not listed)") } else { String::new() };
+            let _ = writeln!(out, "\nGates of {}{passed}", clean(&gate.arm, 40));
         }
-        line(out, gate, width, paint);
+        if !long || gate.verdict != GateVerdict::Pass {
+            line(out, gate, width, paint);
+        }
     }
 }
 
@@ -104,7 +114,8 @@ fn trade(out: &mut String, summary: &Summary, width: usize) {
     table.set_content_arrangement(ContentArrangement::Disabled);
     table.force_no_tty();
     let arm = width.saturating_sub(FIXED_WIDTHS.iter().map(|width| usize::from(*width) + 1).sum()).min(40);
-    let mut header = vec!["Arm".to_owned(), format!("Quality Δ\n{}", clean(&view.metric, QUALITY_CHARS)), "Flips\n− +".to_owned()];
+    let mut header =
+        vec!["Arm".to_owned(), format!("Quality Δ\n{}", clean(&view.metric, QUALITY_CHARS)), "Flips\n− +".to_owned()];
     header.extend(["TTFT\np50", "TPOT\np50", "E2E\np50", "Requests\nper s", "USD per\nsuccess"].map(str::to_owned));
     table.set_header(header);
     for row in &view.rows {
@@ -138,7 +149,8 @@ fn columns(row: &Row) -> Vec<String> {
         Some((lost, gained)) => format!("−{lost} +{gained}\n{}", row.flip_rate),
         None => row.flips.main.clone(),
     };
-    let mut columns = vec![format!("{}\n{note}", clean(&row.name, 40)), format!("{}{n}", cell(&row.quality, QUALITY_CHARS)), flips];
+    let mut columns =
+        vec![format!("{}\n{note}", clean(&row.name, 40)), format!("{}{n}", cell(&row.quality, QUALITY_CHARS)), flips];
     columns.extend(row.speed.iter().map(|figure| cell(figure, RATIO_CHARS)));
     columns.push(cell(&row.cost, QUALITY_CHARS));
     columns

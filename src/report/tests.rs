@@ -162,7 +162,7 @@ fn junit_is_text_that_xml_can_hold() {
     summary.gates[0].reason = "a\u{0}b\u{1b}[31m <x> & \"q\" ]]> \u{fffe}".to_owned();
     let text = junit(&summary);
     assert!(text.chars().all(|c| c == '\n' || c >= ' '), "a control character");
-    assert!(text.contains("a␀b␛[31m &lt;x&gt; &amp; &quot;q&quot; ]]&gt; ⟨U+FFFE⟩"));
+    assert!(text.contains("a⟨U+0000⟩b⟨U+001B⟩[31m &lt;x&gt; &amp; &quot;q&quot; ]]&gt; ⟨U+FFFE⟩"));
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn hostile_text_stays_text() {
     assert_eq!(page.matches("<img").count(), 0);
     assert!(page.contains("&lt;script&gt;alert("));
     assert!(page.contains("{{ 7*7 }} ${7*7}"), "a template in a prompt is not run");
-    assert!(page.contains("⟨U+202E⟩gnp.exe ␛[31mred␛[0m ␀ ⟨U+2028⟩"));
+    assert!(page.contains("⟨U+202E⟩gnp.exe ⟨U+001B⟩[31mred⟨U+001B⟩[0m ⟨U+0000⟩ ⟨U+2028⟩"));
     for acts in ['\u{202e}', '\u{1b}', '\u{0}', '\u{2028}'] {
         assert!(!page.contains(acts), "{acts:?} stands in the page");
     }
@@ -231,9 +231,37 @@ fn a_page_full_of_flips_stays_under_two_megabytes() {
 }
 
 #[test]
+fn thousands_of_tasks_and_gates_are_cut_worst_first() {
+    let mut summary = sample::summary();
+    let mut gate = summary.gates[1].clone();
+    gate.verdict = GateVerdict::Pass;
+    let failed = summary.gates[0].clone();
+    summary.gates = vec![gate; 3_000];
+    summary.gates.push(failed);
+    for comparison in &mut summary.comparisons {
+        let delta = comparison.quality.get_mut("accuracy").unwrap();
+        let task = delta.by_task["arithmetic"].clone();
+        delta.by_task.extend((0..5_000).map(|index| (format!("task-{index}"), task.clone())));
+    }
+    let page = html(&summary, GENERATED).unwrap();
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    assert!(page.contains("2851 more gates of q4") && page.contains("the whole interval lies below −2 pp"));
+    assert!(page.contains("4805 more tasks"));
+    let text = terminal(&summary, 80, false);
+    assert!(text.lines().count() < 80 && text.contains("(3000 pass and are not listed)"), "{text}");
+}
+
+#[test]
 fn the_page_says_what_the_reader_must_know_first() {
     let page = page();
-    for words in ["SIMULATED", "Don’t ship", "Incomplete run", "the budget of 2h ran out", "error_rate_differs", "~ within noise"] {
+    for words in [
+        "SIMULATED",
+        "Don’t ship",
+        "Incomplete run",
+        "the budget of 2h ran out",
+        "error_rate_differs",
+        "~ within noise",
+    ] {
         assert!(page.contains(words), "{words} is missing");
     }
     let mut summary = sample::summary();
@@ -274,7 +302,13 @@ fn text_stands_out_from_its_ground_in_light_and_dark() {
         .split(":root {")
         .skip(1)
         .map(|block| block.split('}').next().unwrap())
-        .map(|block| variable.captures_iter(block).map(|found| found.extract::<2>().1).map(|[name, colour]| (name, colour)).collect())
+        .map(|block| {
+            variable
+                .captures_iter(block)
+                .map(|found| found.extract::<2>().1)
+                .map(|[name, colour]| (name, colour))
+                .collect()
+        })
         .collect();
     assert_eq!(schemes.len(), 3, "light, dark, print");
     for scheme in &schemes[..2] {

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use base64_digits::encode;
 
-/// Shows characters that act instead of being read: C0 as control pictures, all others as `⟨U+202E⟩`.
-/// Newline and tab are kept.
+/// Shows characters that act instead of being read as `⟨U+001B⟩`. Newline and tab are kept. (Unicode's own pictures of
+/// control characters are missing from many fonts.)
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -17,8 +17,6 @@ pub fn visible(text: &str) -> String {
             // A carriage return before a newline says nothing that the newline does not.
             '\r' if rest.peek() == Some(&'\n') => {}
             '\n' | '\t' => out.push(c),
-            '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
-            '\u{7f}' => out.push('\u{2421}'),
             c if acts(c) => {
                 let _ = write!(out, "⟨U+{:04X}⟩", c as u32);
             }
@@ -41,11 +39,11 @@ pub fn clipped(text: &str, limit: usize) -> String {
     }
 }
 
-/// C1 controls, bidi marks, embeddings, overrides and isolates, zero-width characters, line and paragraph separators,
+/// C0 and C1 controls, bidi marks, embeddings, overrides and isolates, zero-width characters, line and paragraph separators,
 /// tags, and noncharacters. The zero-width joiner is spared: emoji and Indic scripts are written with it.
 fn acts(c: char) -> bool {
     matches!(c,
-        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200c}' | '\u{200e}' | '\u{200f}'
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200c}' | '\u{200e}' | '\u{200f}'
         | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
         | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
@@ -122,9 +120,9 @@ mod tests {
 
     #[test]
     fn what_acts_is_shown_instead() {
-        assert_eq!(visible("a\u{1b}[31mred\u{7f}"), "a␛[31mred␡");
+        assert_eq!(visible("a\u{1b}[31mred\u{7f}"), "a⟨U+001B⟩[31mred⟨U+007F⟩");
         assert_eq!(visible("\u{202e}txt\u{200b}\u{9b}"), "⟨U+202E⟩txt⟨U+200B⟩⟨U+009B⟩");
-        assert_eq!(visible("a\r\nb\rc\td"), "a\nb␍c\td");
+        assert_eq!(visible("a\r\nb\rc\td"), "a\nb⟨U+000D⟩c\td");
         assert_eq!(visible("שלום עולם · 👩‍👧 · é"), "שלום עולם · 👩‍👧 · é");
         assert_eq!(one_line("a\nb\tc"), "a⏎b c");
     }

@@ -185,9 +185,17 @@ fn margin_name(out: &mut String, edge: f64, margin: f64, taken: &mut Vec<Area>) 
     let words = format!("margin {}", format::figure(Unit::Points, Some(margin)));
     let width = 100.0;
     let middle = f64::midpoint(LEFT, WIDTH - RIGHT) - width / 2.0;
-    let places = [(LEFT + 6.0, 15.0), (WIDTH - RIGHT - width - 6.0, 15.0), (LEFT + 6.0, -5.0), (WIDTH - RIGHT - width - 6.0, -5.0), (middle, 15.0)];
-    let area = |(left, dy): (f64, f64)| Area { left, right: left + width, top: edge + dy - 11.0, bottom: edge + dy + 3.0 };
-    let free = places.into_iter().find(|place| area(*place).inside() && !taken.iter().any(|other| other.meets(&area(*place))));
+    let places = [
+        (LEFT + 6.0, 15.0),
+        (WIDTH - RIGHT - width - 6.0, 15.0),
+        (LEFT + 6.0, -5.0),
+        (WIDTH - RIGHT - width - 6.0, -5.0),
+        (middle, 15.0),
+    ];
+    let area =
+        |(left, dy): (f64, f64)| Area { left, right: left + width, top: edge + dy - 11.0, bottom: edge + dy + 3.0 };
+    let free =
+        places.into_iter().find(|place| area(*place).inside() && !taken.iter().any(|other| other.meets(&area(*place))));
     let place = free.unwrap_or((LEFT + 6.0, 15.0));
     text(out, "tick strong", "start", (place.0, edge + place.1), &words);
     taken.push(area(place));
@@ -220,8 +228,14 @@ impl Area {
 fn name(out: &mut String, (px, py): (f64, f64), point: &Point, taken: &mut Vec<Area>) {
     let words = super::clipped(&point.name, 28);
     let width = words.chars().count() as f64 * 7.2;
-    let places = [(10.0, -9.0), (10.0, 19.0), (-10.0 - width, -9.0), (-10.0 - width, 19.0), (10.0, -26.0), (10.0, 36.0)];
-    let area = |(dx, dy): (f64, f64)| Area { left: px + dx, right: px + dx + width, top: py + dy - 11.0, bottom: py + dy + 3.0 };
+    let places =
+        [(10.0, -9.0), (10.0, 19.0), (-10.0 - width, -9.0), (-10.0 - width, 19.0), (10.0, -26.0), (10.0, 36.0)];
+    let area = |(dx, dy): (f64, f64)| Area {
+        left: px + dx,
+        right: px + dx + width,
+        top: py + dy - 11.0,
+        bottom: py + dy + 3.0,
+    };
     let free = places.into_iter().find(|place| {
         let area = area(*place);
         area.inside() && !taken.iter().any(|other| other.meets(&area))
@@ -249,15 +263,16 @@ mod tests {
     fn names_do_not_cover_each_other() {
         let points = [point("first", 1.2, -0.01), point("second", 1.2, -0.01), point("third", 1.201, -0.01)];
         let drawn = scatter(&Scatter { points: &points, margin: Some(-0.02), metric: "E2E p50" }).unwrap();
-        let places: Vec<&str> = drawn.split("class=\"name pass\"").skip(1).filter_map(|rest| rest.split('>').next()).collect();
+        let places: Vec<&str> =
+            drawn.split("class=\"name pass\"").skip(1).filter_map(|rest| rest.split('>').next()).collect();
         assert_eq!(places.len(), 3);
         assert!(places[0] != places[1] && places[1] != places[2] && places[0] != places[2], "{places:?}");
     }
 
     #[test]
     fn hostile_names_are_text() {
-        let drawn =
-            scatter(&Scatter { points: &[point("<b>&\"\u{202e}", 1.2, 0.0)], margin: None, metric: "E2E p50" }).unwrap();
+        let drawn = scatter(&Scatter { points: &[point("<b>&\"\u{202e}", 1.2, 0.0)], margin: None, metric: "E2E p50" })
+            .unwrap();
         assert!(drawn.contains("&lt;b&gt;&amp;&quot;⟨U+202E⟩") && !drawn.contains("<b>"), "{drawn}");
     }
 

@@ -92,7 +92,13 @@ fn row(summary: &Summary, arm: &str, figures: &ArmSummary, outcomes: &[&str], un
     let why = cost.note.as_deref().map_or_else(|| "no price is given".to_owned(), name);
     let total = cost.total_usd.as_deref().map(format::usd_exact);
     let stability = &figures.stability;
-    let rates = [&stability.error_rate, &stability.timeout_rate, &stability.truncated_rate, &stability.empty_rate, &stability.retry_rate];
+    let rates = [
+        &stability.error_rate,
+        &stability.timeout_rate,
+        &stability.truncated_rate,
+        &stability.empty_rate,
+        &stability.retry_rate,
+    ];
     Row {
         name: name(arm),
         deployment: name(&figures.deployment),
@@ -134,7 +140,10 @@ fn server(arms: &[(&str, &ArmSummary)]) -> Vec<ServerRow> {
         .into_iter()
         .map(|figure| ServerRow {
             figure: name(&figure.replace('_', " ")),
-            values: arms.iter().map(|(_, arm)| arm.server.get(figure).map_or_else(|| format::ABSENT.to_owned(), value)).collect(),
+            values: arms
+                .iter()
+                .map(|(_, arm)| arm.server.get(figure).map_or_else(|| format::ABSENT.to_owned(), value))
+                .collect(),
         })
         .collect()
 }

@@ -8,6 +8,9 @@ use crate::analyze::summary::{GateVerdict, RunVerdict};
 use crate::report::format;
 use crate::report::words;
 
+/// Findings that the page shows, worst first.
+const FINDINGS_SHOWN: usize = 100;
+
 #[derive(Serialize)]
 pub struct Head {
     pub suite: String,
@@ -161,9 +164,10 @@ fn facts(summary: &Summary) -> Vec<Fact> {
 
 fn findings(summary: &Summary) -> Vec<FindingView> {
     let mut sorted: Vec<_> = summary.validity.iter().collect();
-    sorted.sort_by(|a, b| b.severity.cmp(&a.severity));
+    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     sorted
         .into_iter()
+        .take(FINDINGS_SHOWN)
         .map(|finding| {
             let (severity, class) = words::severity(finding.severity);
             FindingView {

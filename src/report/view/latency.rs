@@ -96,7 +96,11 @@ fn charts(arms: &[(&str, &ArmSummary)]) -> Vec<Chart> {
         .collect()
 }
 
-fn group(title: String, arms: &[(&str, &ArmSummary)], pick: impl Fn(&ArmSummary) -> Option<&Distribution>) -> Option<Group> {
+fn group(
+    title: String,
+    arms: &[(&str, &ArmSummary)],
+    pick: impl Fn(&ArmSummary) -> Option<&Distribution>,
+) -> Option<Group> {
     arms.iter().any(|(_, arm)| pick(arm).is_some()).then(|| Group {
         title,
         main: false,

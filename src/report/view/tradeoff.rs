@@ -7,7 +7,7 @@ use crate::analyze::summary::{ArmSummary, ComparisonSummary, Distribution, Noise
 use crate::analyze::{Estimate, Summary};
 use crate::report::format::{self, Unit};
 use crate::report::svg::{Point, Scatter, Span, scatter};
-use crate::report::words::{self, Better, COST_WORDS, QUALITY_WORDS, SPEED_WORDS};
+use crate::report::words::{self, Better, COST_WORDS, QUALITY_WORDS};
 
 /// The speed ratios that the table shows, in order, with their headings.
 pub const SPEED_COLUMNS: [(&str, &str); 4] =
@@ -57,7 +57,9 @@ pub fn tradeoff(summary: &Summary) -> Tradeoff {
     for comparison in &summary.comparisons {
         if !seen.contains(&comparison.baseline.as_str()) {
             seen.push(&comparison.baseline);
-            rows.extend(summary.arms.get(&comparison.baseline).map(|arm| baseline_row(&comparison.baseline, arm, metric)));
+            rows.extend(
+                summary.arms.get(&comparison.baseline).map(|arm| baseline_row(&comparison.baseline, arm, metric)),
+            );
         }
     }
     rows.extend(summary.comparisons.iter().map(candidate_row));
@@ -78,14 +80,17 @@ pub fn tradeoff(summary: &Summary) -> Tradeoff {
 
 /// The comparison of a speed metric, in the words of the trade-off table.
 fn candidates_speed(speed: &std::collections::BTreeMap<String, Estimate>, metric: &str) -> Cell {
-    Cell::compared(Unit::Ratio, speed.get(metric), words::better(metric), SPEED_WORDS, NO_RATIO)
+    Cell::compared(Unit::Ratio, speed.get(metric), words::better(metric), words::speed_words(metric), NO_RATIO)
 }
 
 /// The baseline's own figures: what the differences and ratios below are of.
 fn baseline_row(baseline: &str, arm: &ArmSummary, metric: &str) -> Row {
     let latency = |figure: &Option<Distribution>| {
         let n = figure.as_ref().map(|figure| format!("n {}", format::count(figure.n))).unwrap_or_default();
-        Cell { sub: n, ..Cell::figure(Unit::Ms, figure.as_ref().and_then(|figure| figure.p50), "too few requests, or withdrawn") }
+        Cell {
+            sub: n,
+            ..Cell::figure(Unit::Ms, figure.as_ref().and_then(|figure| figure.p50), "too few requests, or withdrawn")
+        }
     };
     let quality = arm.quality.get(metric).map(|figure| &figure.overall);
     let cost = arm.cost.usd_per_success.as_ref();
@@ -209,13 +214,19 @@ fn chart(summary: &Summary) -> Option<String> {
     let mut twins: Vec<&str> = Vec::new();
     for comparison in &summary.comparisons {
         let delta = main_metric(comparison).and_then(|name| comparison.quality.get(name)).map(|delta| &delta.delta);
-        points.push(point(&comparison.candidate, words::verdict_name(comparison.verdict), comparison.speed.get(*metric), delta, metric));
+        points.push(point(
+            &comparison.candidate,
+            words::verdict_name(comparison.verdict),
+            comparison.speed.get(*metric),
+            delta,
+            metric,
+        ));
         if let Some(noise) = comparison.noise_floor.as_ref().filter(|noise| !twins.contains(&noise.twin.as_str())) {
             twins.push(&noise.twin);
             points.push(point(&noise.twin, "twin", noise.speed.get(*metric), noise.delta.as_ref(), metric));
         }
     }
-    let margin = summary.comparisons.iter().filter_map(|comparison| margin(summary, &comparison.candidate)).reduce(f64::max);
+    let margin = summary.comparisons.iter().filter_map(|comparison| margin(summary, comparison)).reduce(f64::max);
     scatter(&Scatter { points: &points, margin, metric: title })
 }
 
