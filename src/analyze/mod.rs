@@ -22,6 +22,8 @@ pub mod summarize;
 pub mod summary;
 #[cfg(test)]
 mod testkit;
+#[cfg(test)]
+mod tests;
 mod throughput;
 mod validity;
 mod verdict;

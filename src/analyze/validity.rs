@@ -279,7 +279,10 @@ fn cache_contaminated(plan: &Plan, run: &Run) -> Vec<Finding> {
     if plan.suite.cache != CacheMode::AsIs {
         return Vec::new();
     }
-    let origins: Vec<Option<String>> = (0..plan.arms.len()).map(|arm| origin(deployment(plan, arm)?)).collect();
+    // A server whose cache the body itself switches off has none to be served from.
+    let caches = |d: &&Deployment| d.body.get("cache_prompt") != Some(&Value::Bool(false));
+    let origins: Vec<Option<String>> =
+        (0..plan.arms.len()).map(|arm| origin(deployment(plan, arm).filter(caches)?)).collect();
     let mut findings = Vec::new();
     for (arm, own) in origins.iter().enumerate() {
         let shared = own.is_some() && origins.iter().filter(|other| *other == own).count() > 1;
