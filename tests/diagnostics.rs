@@ -97,9 +97,17 @@ fn every_diagnostic_fits_eighty_columns_and_says_what_to_do() {
     }
     let codes: BTreeSet<&str> = without_hint.iter().map(|w| w.split(':').next().unwrap()).collect();
     // What is wrong says here what to write; a hint would say it twice.
-    let clear: BTreeSet<&str> =
-        ["bad-number", "bad-schema", "bad-template", "empty-dataset", "missing-column", "out-of-range", "too-deep", "wrong-type"]
-            .into();
+    let clear: BTreeSet<&str> = [
+        "bad-number",
+        "bad-schema",
+        "bad-template",
+        "empty-dataset",
+        "missing-column",
+        "out-of-range",
+        "too-deep",
+        "wrong-type",
+    ]
+    .into();
     assert!(codes.is_subset(&clear), "{without_hint:#?}");
 }
 
@@ -126,8 +134,8 @@ mod hostile {
 
     /// Fragments that YAML readers and decoders trip over.
     const BITS: [&str; 24] = [
-        "{", "}", "[", "]", ": ", "- ", "\n", "\t", "&a ", "*a", "<<: *a", "!!str ", "!x ", "|\n", ">-\n", "\"", "'", "# ",
-        "null", ".nan", "${env:X}", "{{ x", "\u{feff}", "💥",
+        "{", "}", "[", "]", ": ", "- ", "\n", "\t", "&a ", "*a", "<<: *a", "!!str ", "!x ", "|\n", ">-\n", "\"", "'",
+        "# ", "null", ".nan", "${env:X}", "{{ x", "\u{feff}", "💥",
     ];
 
     fn load_text(text: &str) -> Result<(), Diagnostics> {

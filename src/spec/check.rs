@@ -197,7 +197,7 @@ impl Checker<'_> {
         let told_before = self.told_later;
         for entry in entries {
             match section.key(&entry.key.text) {
-                Some(key) => self.known(entry, key, told_before || !std::ptr::eq(section, &SUITE)),
+                Some(key) => self.known(entry, key, told_before || !std::ptr::eq(section, &raw const SUITE)),
                 None => self.unknown_key(entry, section),
             }
         }

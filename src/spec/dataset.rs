@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn csv_cells_are_text() {
         let read = rows("x.csv", b"id,answer\n1,no\n2,\"a, \"\"b\"\"\"\n3,012\n", 3).unwrap();
-        let want = json!([{"id": "1", "answer": "no"}, {"id": "2", "answer": "a, \"b\""}, {"id": "3", "answer": "012"}]);
+        let want =
+            json!([{"id": "1", "answer": "no"}, {"id": "2", "answer": "a, \"b\""}, {"id": "3", "answer": "012"}]);
         assert_eq!(json!(read), want);
     }
 

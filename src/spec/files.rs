@@ -32,7 +32,8 @@ impl Root {
     /// A root on disk: symbolic links are followed once, here.
     pub fn on_disk(folder: &Path) -> Result<Root, FileError> {
         let path = folder.display().to_string();
-        let real = folder.canonicalize().map_err(|e| FileError::Unreadable { path: path.clone(), why: e.to_string() })?;
+        let real =
+            folder.canonicalize().map_err(|e| FileError::Unreadable { path: path.clone(), why: e.to_string() })?;
         if real.is_dir() {
             Ok(Root(real))
         } else {

@@ -147,8 +147,7 @@ pub static BUDGET: Section = Section {
 pub static LOAD: Section = Section {
     name: "`load`",
     keys: &[
-        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "`closed`: a fixed number of requests in flight.")
-            .or("closed"),
+        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "`closed`: a fixed number of requests in flight.").or("closed"),
         KeySpec::new("concurrency", Shape::Int { min: 1, max: 4_096 }, "Requests in flight, per arm.").or("4"),
         KeySpec::new("warmup_requests", Shape::Int { min: 0, max: 100_000 }, "Asked first, with prompts of their own.")
             .or("8"),

@@ -63,6 +63,7 @@ pub struct Loaded {
 }
 
 /// Reads, checks and resolves a suite.
+#[allow(clippy::needless_pass_by_value)] // A source is made for the call; the callers read better so.
 pub fn load(source: SuiteSource, world: &dyn World, options: &LoadOptions) -> Result<Loaded, Diagnostics> {
     let name = source.to_string();
     let (bytes, folder) = read(&source).map_err(|d| Diagnostics::from(*d))?;

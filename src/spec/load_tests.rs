@@ -160,7 +160,10 @@ fn what_is_left_out_has_the_documented_default() {
     assert_eq!(suite.load, Load::Closed { concurrency: 4, warmup_requests: 8, start: Start::Spread });
     assert_eq!((suite.repeats, suite.arms, suite.cache), (1, ArmsMode::Alternate, CacheMode::AsIs));
     assert!(suite.noise_floor, "a candidate, and tokens cost nothing");
-    assert_eq!((suite.retry.max_attempts, suite.retry.base, suite.retry.cap), (3, Span::from_ms(1000), Span::from_ms(30_000)));
+    assert_eq!(
+        (suite.retry.max_attempts, suite.retry.base, suite.retry.cap),
+        (3, Span::from_ms(1000), Span::from_ms(30_000))
+    );
     assert_eq!(suite.retry.on, [RetryOn::RateLimited, RetryOn::ServerError, RetryOn::Transport]);
     assert_eq!((suite.sampling.temperature, suite.sampling.max_tokens, suite.sampling.seed), (Some(0.0), 256, 7));
     let a = &suite.deployments[0];
@@ -176,7 +179,10 @@ fn what_is_left_out_has_the_documented_default() {
 
 #[test]
 fn answers_stay_what_was_written() {
-    let text = SMALL.replace("[{q: x, answer: no}]", "[{q: x, answer: no}, {q: x, answer: 012}, {q: 1, answer: 1.20}, {q: ~, answer: 5}]");
+    let text = SMALL.replace(
+        "[{q: x, answer: no}]",
+        "[{q: x, answer: no}, {q: x, answer: 012}, {q: 1, answer: 1.20}, {q: ~, answer: 5}]",
+    );
     let suite = Home::new(&[("suites/s.yaml", &text)]).load(&[], &LoadOptions::default()).unwrap().suite;
     let rows = crate::spec::dataset::read(&suite.tasks[0], None).unwrap();
     let answers: Vec<_> = rows.iter().map(|r| r["answer"].clone()).collect();
@@ -198,7 +204,11 @@ fn a_priced_baseline_has_no_twin_unless_asked() {
 #[test]
 fn the_command_line_overrides_the_file() {
     let options = LoadOptions {
-        set: vec!["deployments.a.url=http://other:9/v1".into(), "load.concurrency=16".into(), "tasks.t.weight=3".into()],
+        set: vec![
+            "deployments.a.url=http://other:9/v1".into(),
+            "load.concurrency=16".into(),
+            "tasks.t.weight=3".into(),
+        ],
         ..LoadOptions::default()
     };
     let suite = Home::new(&[("suites/s.yaml", SMALL)]).load(&[], &options).unwrap().suite;
@@ -221,9 +231,14 @@ fn tasks_and_samples_are_narrowed() {
     assert_eq!(suite.gates.len(), 6);
     let none = LoadOptions { task_glob: Some("x?".into()), ..LoadOptions::default() };
     assert!(whole().load(&ENV, &none).unwrap_err().contains("unknown-task"));
-    for (glob, name, fits) in
-        [("*", "", true), ("a*b", "axxb", true), ("a*b", "axxc", false), ("?", "ü", true), ("a**", "a", true), ("", "a", false)]
-    {
+    for (glob, name, fits) in [
+        ("*", "", true),
+        ("a*b", "axxb", true),
+        ("a*b", "axxc", false),
+        ("?", "ü", true),
+        ("a**", "a", true),
+        ("", "a", false),
+    ] {
         assert_eq!(glob_fits(glob, name), fits, "{glob} {name}");
     }
 }
@@ -245,7 +260,10 @@ fn a_stored_suite_is_filled_in_again() {
     let read: Suite = serde_json::from_str(&stored).unwrap();
     assert_eq!(read, loaded.suite);
     assert_eq!(env::interpolate(&read, &FixedWorld::new(&ENV)).unwrap(), loaded.live);
-    assert_eq!(env::interpolate(&read, &FixedWorld::new(&[])), Err(vec!["BASELINE_URL".into(), "Q4_URL".into(), "TOKEN".into()]));
+    assert_eq!(
+        env::interpolate(&read, &FixedWorld::new(&[])),
+        Err(vec!["BASELINE_URL".into(), "Q4_URL".into(), "TOKEN".into()])
+    );
 }
 
 #[test]

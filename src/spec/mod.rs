@@ -48,7 +48,8 @@ pub use suite::{
     PERCENTILES, Price, Retry, RetryOn, Sampling, SloTarget, SpeedMetric, Start, Suite, Timeouts,
 };
 pub use task::{
-    Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task, Which,
+    Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task,
+    Which,
 };
 
 /// The source of a schema that is written in the suite itself.

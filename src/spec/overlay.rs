@@ -11,7 +11,9 @@ pub fn apply_sets(root: &mut Node, sets: &[String], sources: &mut Sources, sink:
         let source = sources.add("--set", set);
         let Some((path, value_text)) = set.split_once('=') else {
             let place = Place::new(source, 0, set.len());
-            sink.report(Mistake::new("bad-set", place, "`--set` needs `path=value`").hint("`--set load.concurrency=8`"));
+            sink.report(
+                Mistake::new("bad-set", place, "`--set` needs `path=value`").hint("`--set load.concurrency=8`"),
+            );
             continue;
         };
         let start = path.len() + 1;
@@ -45,7 +47,8 @@ fn set_at(node: &mut Node, path: &str, place: &mut Place, value: Node) -> Result
             let (segment, rest) = split_path(path, entries.iter().map(|e| e.key.text.as_str()));
             let at = Place { end: place.start + small(segment.len()), ..*place };
             let Some(rest) = rest else {
-                return set_key(entries, segment, at, value);
+                set_key(entries, segment, at, value);
+                return Ok(());
             };
             place.start = at.end + 1;
             if let Some(entry) = entries.iter_mut().find(|e| e.key.text == segment) {
@@ -63,21 +66,17 @@ fn set_at(node: &mut Node, path: &str, place: &mut Place, value: Node) -> Result
             place.start = at.end + 1;
             let index = names.iter().position(|n| n == segment).or_else(|| segment.parse().ok());
             let count = items.len();
-            match index.and_then(|i| items.get_mut(i)) {
-                Some(item) => match rest {
-                    Some(rest) => set_at(item, rest, place, value),
-                    None => {
-                        *item = value;
-                        Ok(())
-                    }
-                },
-                None => {
-                    let message = format!("`{segment}` is no item of this list of {count}");
-                    let hint = suggest::did_you_mean(segment, names.iter().map(String::as_str));
-                    let hint = hint.unwrap_or_else(|| "write a number from 0, or an item's `name`".into());
-                    Err(Box::new(Mistake::new("bad-set", at, message).hint(hint)))
-                }
+            let Some(item) = index.and_then(|i| items.get_mut(i)) else {
+                let message = format!("`{segment}` is no item of this list of {count}");
+                let hint = suggest::did_you_mean(segment, names.iter().map(String::as_str));
+                let hint = hint.unwrap_or_else(|| "write a number from 0, or an item's `name`".into());
+                return Err(Box::new(Mistake::new("bad-set", at, message).hint(hint)));
+            };
+            if let Some(rest) = rest {
+                return set_at(item, rest, place, value);
             }
+            *item = value;
+            Ok(())
         }
         Kind::Scalar { .. } => {
             let message = format!("there is nothing below {described}");
@@ -86,7 +85,7 @@ fn set_at(node: &mut Node, path: &str, place: &mut Place, value: Node) -> Result
     }
 }
 
-fn set_key(entries: &mut Vec<Entry>, name: &str, at: Place, value: Node) -> Result<(), Box<Mistake>> {
+fn set_key(entries: &mut Vec<Entry>, name: &str, at: Place, value: Node) {
     if value.is_null() {
         entries.retain(|e| e.key.text != name);
     } else if let Some(entry) = entries.iter_mut().find(|e| e.key.text == name) {
@@ -94,7 +93,6 @@ fn set_key(entries: &mut Vec<Entry>, name: &str, at: Place, value: Node) -> Resu
     } else {
         entries.push(Entry { key: key(name, at), value });
     }
-    Ok(())
 }
 
 fn key(text: &str, place: Place) -> Key {
@@ -216,8 +214,13 @@ mod tests {
     #[test]
     fn set_reaches_maps_lists_and_names_with_dots() {
         let text = "deployments: {llama-3.1: {url: a}}\ntasks: [{name: t1, weight: 1}, {name: t2}]\nload: {x: 1}\n";
-        let sets =
-            ["deployments.llama-3.1.url=http://x:1/v1", "tasks.t2.weight=2", "tasks.0.weight=3", "load.x=", "a.b=[1, 2]"];
+        let sets = [
+            "deployments.llama-3.1.url=http://x:1/v1",
+            "tasks.t2.weight=2",
+            "tasks.0.weight=3",
+            "load.x=",
+            "a.b=[1, 2]",
+        ];
         let (value, told) = set(text, &sets);
         assert_eq!(told, Vec::<String>::new());
         let want = json!({

@@ -66,9 +66,9 @@ impl Definitions {
 
     fn targets(&mut self) -> Value {
         let duration = self.shape(&Shape::Duration);
-        let names = LatencyFigure::ALL.into_iter().flat_map(|figure| {
-            PERCENTILES.map(|percentile| SpeedMetric::Latency { figure, percentile }.to_string())
-        });
+        let names = LatencyFigure::ALL
+            .into_iter()
+            .flat_map(|figure| PERCENTILES.map(|percentile| SpeedMetric::Latency { figure, percentile }.to_string()));
         let mut properties: Map<String, Value> = names.map(|name| (name, duration.clone())).collect();
         properties.insert(SpeedMetric::ErrorRate.to_string(), self.shape(&Shape::Share));
         json!({"type": "object", "additionalProperties": false, "properties": properties})
@@ -78,7 +78,7 @@ impl Definitions {
         let name = slug(section.name);
         if !self.0.contains_key(&name) {
             self.0.insert(name.clone(), Value::Null);
-            let nulls = std::ptr::eq(section, &DEPLOYMENT);
+            let nulls = std::ptr::eq(section, &raw const DEPLOYMENT);
             let mut properties = Map::new();
             for key in section.keys {
                 let mut value = self.key(key);
@@ -179,7 +179,10 @@ mod tests {
             std::fs::write(FILE, &text).unwrap();
         }
         let committed = std::fs::read_to_string(FILE).unwrap_or_default();
-        assert!(committed == text, "suites/suite.schema.json is stale: UPDATE_SCHEMA=1 cargo nextest run --lib spec::schema");
+        assert!(
+            committed == text,
+            "suites/suite.schema.json is stale: UPDATE_SCHEMA=1 cargo nextest run --lib spec::schema"
+        );
     }
 
     #[test]

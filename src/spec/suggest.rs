@@ -40,7 +40,9 @@ pub fn list<'a>(allowed: impl IntoIterator<Item = &'a str>) -> String {
     names.truncate(MOST);
     let mut line = names.join(", ");
     if more > 0 {
-        line.push_str(&format!(" and {more} more"));
+        line.push_str(" and ");
+        line.push_str(&more.to_string());
+        line.push_str(" more");
     }
     line
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, StructureStyle, Tag};
+use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, Span, StructureStyle, Tag};
 
 use super::diagnostic::{Mistake, Sink};
 use super::node::{Entry, Key, Kind, Node};
@@ -39,6 +39,10 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = match event {
             Ok(event) => event,
+            Err(error) if *error.kind() == ErrorKind::RecursionLimitExceeded => {
+                builder.sink.report(*too_deep(builder.point(*error.marker())));
+                return None;
+            }
             Err(error) => {
                 let place = builder.point(*error.marker());
                 let info = error.info();
@@ -80,8 +84,20 @@ fn syntax_hint(info: &str) -> &'static str {
 }
 
 enum Frame {
-    Seq { start: usize, block: bool, anchor: usize, items: Vec<Node> },
-    Map { start: usize, block: bool, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: HashMap<String, Place> },
+    Seq {
+        start: usize,
+        block: bool,
+        anchor: usize,
+        items: Vec<Node>,
+    },
+    Map {
+        start: usize,
+        block: bool,
+        anchor: usize,
+        entries: Vec<Entry>,
+        key: Option<Key>,
+        seen: HashMap<String, Place>,
+    },
 }
 
 struct Builder<'s> {
@@ -187,25 +203,23 @@ impl Builder<'_> {
         match self.stack.last_mut() {
             None => return Ok(Some(node)),
             Some(Frame::Seq { items, .. }) => items.push(node),
-            Some(Frame::Map { entries, key: slot, seen, .. }) => match slot.take() {
-                Some(key) => {
+            Some(Frame::Map { entries, key: slot, seen, .. }) => {
+                if let Some(key) = slot.take() {
                     if let Some(first) = seen.get(&key.text) {
                         let message = format!("the key `{}` is written twice", key.text);
-                        self.sink.report(
-                            Mistake::new("duplicate-key", key.place, message).earlier(*first, "first written"),
-                        );
+                        self.sink
+                            .report(Mistake::new("duplicate-key", key.place, message).earlier(*first, "first written"));
                     } else {
                         seen.insert(key.text.clone(), key.place);
                         entries.push(Entry { key, value: node });
                     }
-                }
-                None => {
+                } else {
                     let Kind::Scalar { text, plain, .. } = node.kind else {
                         return Err(stop("yaml-syntax", node.place, "a list or a map can't be a key"));
                     };
                     *slot = Some(Key { text, plain, place: node.place });
                 }
-            },
+            }
         }
         Ok(None)
     }
@@ -263,10 +277,14 @@ impl Builder<'_> {
 
     fn check_depth(&self, height: usize, place: Place) -> Result<(), Stop> {
         if self.stack.len() + height > MAX_DEPTH {
-            return Err(stop("too-deep", place, format!("nested deeper than {MAX_DEPTH} levels")));
+            return Err(too_deep(place));
         }
         Ok(())
     }
+}
+
+fn too_deep(place: Place) -> Stop {
+    stop("too-deep", place, format!("nested deeper than {MAX_DEPTH} levels"))
 }
 
 fn stop(code: &'static str, place: Place, message: impl Into<String>) -> Stop {

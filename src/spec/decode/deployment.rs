@@ -12,7 +12,9 @@ use crate::spec::keys::{CONTEXT, DEPLOYMENT, LIMITS, PRICE, SAMPLING, TIMEOUTS};
 use crate::spec::node::{Entry, Kind, Node, Numbers};
 use crate::spec::secrets;
 use crate::spec::source::Place;
-use crate::spec::suite::{Api, Context as Truncation, Deployment, Keep, Limits, Optimization, Price, Sampling, Timeouts};
+use crate::spec::suite::{
+    Api, Context as Truncation, Deployment, Keep, Limits, Optimization, Price, Sampling, Timeouts,
+};
 use crate::spec::view::{View, text};
 use crate::units::Span;
 
@@ -113,7 +115,9 @@ fn check_url(view: &View<'_>, key: &str, cx: &mut Context<'_>) {
         return cx.report(mistake.hint("parameters go into `query: {name: value}`"));
     }
     let path = url.path().trim_end_matches('/');
-    if key == "url" && let Some(tail) = APPENDED.into_iter().find(|tail| path.ends_with(tail)) {
+    if key == "url"
+        && let Some(tail) = APPENDED.into_iter().find(|tail| path.ends_with(tail))
+    {
         let mistake = bad(&format!("`{tail}` is appended to it"));
         cx.report(mistake.hint(format!("leave `{tail}` out")));
     }
@@ -253,7 +257,9 @@ pub fn file_mistake(error: &FileError, place: Place) -> Mistake {
         FileError::IsFolder { .. } | FileError::Unreadable { .. } | FileError::TooLarge { .. } => "unreadable-file",
     };
     let hint = match error {
-        FileError::LeavesRoot { .. } => Some("move the file below it, or set `root:` to a folder above both".to_owned()),
+        FileError::LeavesRoot { .. } => {
+            Some("move the file below it, or set `root:` to a folder above both".to_owned())
+        }
         FileError::Missing { near: Some(near), .. } => Some(format!("did you mean `{near}`?")),
         FileError::Missing { near: None, .. } => Some("paths start from the suite's `root`".to_owned()),
         _ => None,

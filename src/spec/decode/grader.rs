@@ -75,13 +75,7 @@ fn one(node: &Node, uses: &mut Vec<Use>, cx: &mut Context<'_>) -> Option<(Place,
     Some((place, spec))
 }
 
-fn kind(
-    name: &str,
-    view: &View<'_>,
-    value: &Node,
-    uses: &mut Vec<Use>,
-    cx: &mut Context<'_>,
-) -> Option<GraderKind> {
+fn kind(name: &str, view: &View<'_>, value: &Node, uses: &mut Vec<Use>, cx: &mut Context<'_>) -> Option<GraderKind> {
     let kind = match name {
         "exact" => GraderKind::Exact { answer: field(view, "answer", uses, cx)? },
         "contains" => GraderKind::Contains { answer: field(view, "answer", uses, cx)? },
@@ -96,10 +90,9 @@ fn kind(
             rel_tolerance: view.number("rel_tolerance").unwrap_or(0.0),
             locale: view.word("locale").unwrap_or(NumberLocale::En),
         },
-        "choice" => GraderKind::Choice {
-            answer: field(view, "answer", uses, cx)?,
-            options: field(view, "options", uses, cx)?,
-        },
+        "choice" => {
+            GraderKind::Choice { answer: field(view, "answer", uses, cx)?, options: field(view, "options", uses, cx)? }
+        }
         "json" => GraderKind::Json { schema: schema(view, cx), fields: field(view, "fields", uses, cx) },
         "all" | "any" => {
             let list = if value.entries().is_some() { view.node("graders")? } else { value };

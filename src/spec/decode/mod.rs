@@ -49,7 +49,17 @@ pub fn suite(node: &Node, cx: &mut Context<'_>) -> Suite {
     let arms = view.word("arms").unwrap_or(ArmsMode::Alternate);
     let tasks = task::all(&view, cx);
     let slo = slo(&view);
-    let gates = gate::all(&view, &gate::Known { tasks: &tasks, deployments: &deployments, comparisons: &comparisons, slo: &slo, load: load(&view) }, cx);
+    let gates = gate::all(
+        &view,
+        &gate::Known {
+            tasks: &tasks,
+            deployments: &deployments,
+            comparisons: &comparisons,
+            slo: &slo,
+            load: load(&view),
+        },
+        cx,
+    );
     check_hosts(&view, arms, &deployments, &comparisons, cx);
     Suite {
         name: view.text("suite").unwrap_or_default(),
