@@ -32,12 +32,8 @@ pub fn spend(price: &Price, input: Option<u64>, cached: Option<u64>, output: Opt
 
 /// Whether requests or tokens have a price of their own (beside or instead of GPU hours).
 pub fn has_request_price(price: &Price) -> bool {
-    let parts = [
-        price.input_usd_per_mtok,
-        price.cached_input_usd_per_mtok,
-        price.output_usd_per_mtok,
-        price.usd_per_request,
-    ];
+    let parts =
+        [price.input_usd_per_mtok, price.cached_input_usd_per_mtok, price.output_usd_per_mtok, price.usd_per_request];
     parts.iter().any(Option::is_some)
 }
 
