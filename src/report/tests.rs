@@ -272,6 +272,13 @@ fn the_page_says_what_the_reader_must_know_first() {
 }
 
 #[test]
+fn a_finding_that_holds_a_candidate_back_is_named() {
+    let mut summary = sample::summary();
+    summary.gates.retain(|gate| gate.arm != "kv-q4" || gate.verdict == GateVerdict::Pass);
+    assert!(html(&summary, GENERATED).unwrap().contains("held back by a finding: error_rate_differs"));
+}
+
+#[test]
 fn a_run_of_one_arm_without_gates_has_a_page() {
     let mut summary = sample::summary();
     summary.verdict = RunVerdict::None;
