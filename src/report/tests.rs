@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::analyze::Summary;
-use crate::analyze::summary::{GateVerdict, RunVerdict};
+use crate::analyze::summary::{Cost, CostRatios, GateVerdict, Latency, RunVerdict, Stability, Throughput, Tokens};
 
 const GENERATED: u64 = 1_796_120_000_000;
 
@@ -14,11 +14,11 @@ fn page() -> String {
 fn bare() -> Summary {
     let mut summary = sample::summary();
     for arm in summary.arms.values_mut() {
-        arm.latency = Default::default();
-        arm.throughput = Default::default();
-        arm.tokens = Default::default();
-        arm.cost = Default::default();
-        arm.stability = Default::default();
+        arm.latency = Latency::default();
+        arm.throughput = Throughput::default();
+        arm.tokens = Tokens::default();
+        arm.cost = Cost::default();
+        arm.stability = Stability::default();
         arm.quality = BTreeMap::new();
         arm.server = BTreeMap::new();
         arm.requests = BTreeMap::new();
@@ -28,7 +28,7 @@ fn bare() -> Summary {
     for comparison in &mut summary.comparisons {
         comparison.speed = BTreeMap::new();
         comparison.quality = BTreeMap::new();
-        comparison.cost = Default::default();
+        comparison.cost = CostRatios::default();
         comparison.noise_floor = None;
         comparison.answers_changed = None;
         comparison.flip_rate = None;
