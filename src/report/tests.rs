@@ -85,10 +85,10 @@ fn all_reports(summary: &Summary) -> Vec<(&'static str, String)> {
 
 #[test]
 fn absent_and_broken_figures_are_dashes_everywhere() {
+    let words = regex::Regex::new(r"\b(NaN|nan|inf|Infinity|null|None|undefined)\b|Some\(").unwrap();
     for summary in [bare(), poisoned()] {
         for (format, text) in all_reports(&summary) {
             let text = text.replace(include_str!("../../reports/report.js"), "");
-            let words = regex::Regex::new(r"\b(NaN|nan|inf|Infinity|null|None|undefined)\b|Some\(").unwrap();
             let found = words.find(&text).map(|found| &text[found.start().saturating_sub(40)..found.end()]);
             assert_eq!(found, None, "{format}");
             assert!(text.contains(format::ABSENT), "{format} has no dash");
