@@ -77,7 +77,7 @@ pub fn load(source: SuiteSource, world: &dyn World, options: &LoadOptions) -> Re
     check::check_section(&tree, &SUITE, &mut sink);
     env::check(&tree, world, &mut sink);
     let root = root(&tree, &folder, world, &mut sink);
-    let mut suite = decode::suite(&tree, &mut Context { sink: &mut sink, root: &root, world });
+    let mut suite = decode::suite(&tree, &mut Context { sink: &mut sink, root: &root, world, sources: &sources });
     if !sink.has_errors() {
         narrow(&mut suite, options, &mut sink);
     }

@@ -20,6 +20,7 @@ mod init;
 mod keys;
 mod keys_task;
 mod load;
+pub mod money;
 mod node;
 mod overlay;
 mod render;

@@ -217,6 +217,11 @@ mod tests {
     fn the_schema_takes_suites_and_refuses_mistakes() {
         let schema = suite_schema();
         let validator = jsonschema::validator_for(&schema).unwrap();
+        for name in crate::spec::builtin::suite_names() {
+            let bytes = crate::spec::builtin::file(&format!("suites/{name}.yaml")).unwrap();
+            let suite = as_json(std::str::from_utf8(bytes).unwrap());
+            assert!(validator.is_valid(&suite), "{name}: {:?}", validator.iter_errors(&suite).next());
+        }
         let good = crate::spec::init_template(None, None);
         let told = |text: &str| validator.iter_errors(&as_json(text)).map(|e| e.to_string()).collect::<Vec<_>>();
         assert_eq!(told(&good), Vec::<String>::new());

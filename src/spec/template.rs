@@ -237,6 +237,17 @@ mod tests {
     }
 
     #[test]
+    fn faults_are_told_with_their_line() {
+        let line = |text: &str| match render_text(text, &row(json!({"q": "x"}))) {
+            Err(TemplateError::Syntax { line, .. }) => line,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(line("a\n\n{{ q | uper }}\nb\n"), 3);
+        assert_eq!(line("a\n{{ q \nb\n{% endif %}"), 3);
+        assert_eq!(line("{% if q %}\n{{ q + }}{% endif %}"), 2);
+    }
+
+    #[test]
     fn what_is_not_there_is_an_error() {
         let row = row(json!({"q": "x"}));
         assert!(matches!(render_text("{{ qq }}", &row), Err(TemplateError::Undefined { .. })));

@@ -132,8 +132,8 @@ impl Builder<'_> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = self.plain(style, tag.as_deref(), span);
-                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                let node = Node { place, kind: Kind::Scalar { text: text.into_owned(), plain, block } };
+                let literal = style == ScalarStyle::Literal;
+                let node = Node { place, kind: Kind::Scalar { text: text.into_owned(), plain, literal } };
                 self.count(1, place)?;
                 self.complete(node, anchor)
             }
@@ -323,6 +323,10 @@ mod tests {
         assert_eq!(slice(node.get("a").unwrap()), "{b: [1, 2]}");
         assert_eq!(slice(node.get("a").unwrap().get("b").unwrap()), "[1, 2]");
         assert_eq!(node.get("c").unwrap().scalar(), Some("x\ny\n"));
+        let text = "c: |\n\n  x\n";
+        let node = read(text).0.unwrap();
+        assert_eq!(node.get("c").unwrap().scalar(), Some("\nx\n"));
+        assert_eq!(node.get("c").unwrap().place.start, 8, "a block's place is where its content starts");
     }
 
     #[test]
