@@ -200,6 +200,10 @@ fn narrow(suite: &mut Suite, options: &LoadOptions, sink: &mut Sink) {
             sink.report(Mistake::new("unknown-task", Place::default(), message).help(help));
         }
     }
+    if options.limit == Some(0) {
+        let mistake = Mistake::new("empty-dataset", Place::default(), "`--limit 0` leaves nothing to ask");
+        sink.report(mistake.hint("use at least `--limit 1`; `plan` sends nothing"));
+    }
     for task in &mut suite.tasks {
         match (&mut task.dataset, options.limit) {
             (Dataset::File { limit, .. }, Some(most)) => *limit = Some(limit.map_or(most, |own| own.min(most))),

@@ -121,7 +121,7 @@ gates:
 
 fn whole() -> Home {
     let rows: String =
-        (0..30).map(|i| format!("{{\"question\": \"q{i}\", \"answer\": \"a\", \"passage\": {i}}}\n")).collect();
+        (0..30).map(|i| json!({"question": format!("q{i}"), "answer": "a", "passage": i}).to_string() + "\n").collect();
     Home::new(&[
         ("suites/s.yaml", WHOLE),
         ("suites/ca.pem", "x"),
@@ -248,6 +248,8 @@ fn tasks_and_samples_are_narrowed() {
     assert_eq!(suite.gates.len(), 6);
     let none = LoadOptions { task_glob: Some("x?".into()), ..LoadOptions::default() };
     assert!(whole().load(&ENV, &none).unwrap_err().contains("unknown-task"));
+    let nothing = LoadOptions { limit: Some(0), ..LoadOptions::default() };
+    assert!(whole().load(&ENV, &nothing).unwrap_err().contains("--limit 0"));
     for (glob, name, fits) in [
         ("*", "", true),
         ("a*b", "axxb", true),

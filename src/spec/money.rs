@@ -6,7 +6,7 @@ use super::suite::Price;
 
 const TOKENS_PER_PRICE: u64 = 1_000_000;
 
-/// USD of one request by its tokens. `input` is the whole prompt, `cached` the part of it that came from a cache (OpenAI's
+/// USD of one request by its tokens. `input` is the whole prompt, `cached` the part of it that came from a cache (`OpenAI`'s
 /// way of counting), `output` all generated tokens, reasoning included.
 ///
 /// Absent where a count that has a price is unknown, and where the price names neither tokens nor requests (a GPU's

@@ -192,7 +192,7 @@ mod tests {
         let mut shapes: Vec<&'static Shape> = GRADERS.kinds.iter().chain(GATES.kinds).map(|k| &k.shape).collect();
         while let Some(section) = todo.pop() {
             match seen.insert(slug(section.name), section) {
-                Some(before) if before != section as *const Section => panic!("two sections are {}", section.name),
+                Some(before) if !std::ptr::eq(before, section) => panic!("two sections are {}", section.name),
                 Some(_) => continue,
                 None => {}
             }

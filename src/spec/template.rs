@@ -201,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     fn row(value: Value) -> Row {
-        value.as_object().unwrap().clone()
+        serde_json::from_value(value).unwrap()
     }
 
     fn row_of_options() -> Row {

@@ -293,6 +293,8 @@ fn stop(code: &'static str, place: Place, message: impl Into<String>) -> Stop {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::spec::source::Sources;
 
@@ -351,12 +353,12 @@ mod tests {
         let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for i in 1..12 {
             let refs = vec![format!("*a{}", i - 1); 10].join(", ");
-            laughs.push_str(&format!("a{i}: &a{i} [{refs}]\n"));
+            writeln!(laughs, "a{i}: &a{i} [{refs}]").unwrap();
         }
         assert_eq!(read(&laughs).1[0].0, "too-large");
         let mut chain = "a0: &a0 [x]\n".to_owned();
         for i in 1..200 {
-            chain.push_str(&format!("a{i}: &a{i} [*a{}]\n", i - 1));
+            writeln!(chain, "a{i}: &a{i} [*a{}]", i - 1).unwrap();
         }
         assert_eq!(read(&chain).1[0].0, "too-deep");
         assert_eq!(read(&"[".repeat(100_000)).1[0].0, "too-deep");
