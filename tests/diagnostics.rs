@@ -3,6 +3,8 @@
 //! The comment ``# <-- here `text` `` in a suite marks the line and, by the text, the column that must be told.
 //! `UPDATE_GOLDEN=1 cargo nextest run --test diagnostics` writes the expected files anew: read what changed.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +16,8 @@ const FOLDER: &str = "fixtures/bad-suites";
 fn suites() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
     let entries = std::fs::read_dir(root).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = entries.filter(|name| name.ends_with(".yaml")).collect();
+    let mut names: Vec<String> =
+        entries.filter(|name| Path::new(name).extension().is_some_and(|e| e == "yaml")).collect();
     names.sort();
     names.iter().map(|name| Path::new(FOLDER).join(name)).collect()
 }

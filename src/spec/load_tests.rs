@@ -9,6 +9,23 @@ use crate::spec::{
 use crate::units::Span;
 use crate::world::FixedWorld;
 
+/// A world in which every variable is set, to a URL.
+struct AnyUrl;
+
+impl World for AnyUrl {
+    fn clock(&self) -> crate::world::Clock {
+        crate::world::Clock::start()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        0
+    }
+
+    fn env(&self, _: &str) -> Option<String> {
+        Some("http://127.0.0.1:1/v1".into())
+    }
+}
+
 /// A folder with a suite and its files.
 struct Home(tempfile::TempDir);
 
@@ -104,7 +121,7 @@ gates:
 
 fn whole() -> Home {
     let rows: String =
-        (0..30).map(|i| format!("{{\"question\": \"q{i}\", \"answer\": \"a\", \"passage\": {i}}}\n")).collect();
+        (0..30).map(|i| json!({"question": format!("q{i}"), "answer": "a", "passage": i}).to_string() + "\n").collect();
     Home::new(&[
         ("suites/s.yaml", WHOLE),
         ("suites/ca.pem", "x"),
@@ -231,6 +248,8 @@ fn tasks_and_samples_are_narrowed() {
     assert_eq!(suite.gates.len(), 6);
     let none = LoadOptions { task_glob: Some("x?".into()), ..LoadOptions::default() };
     assert!(whole().load(&ENV, &none).unwrap_err().contains("unknown-task"));
+    let nothing = LoadOptions { limit: Some(0), ..LoadOptions::default() };
+    assert!(whole().load(&ENV, &nothing).unwrap_err().contains("--limit 0"));
     for (glob, name, fits) in [
         ("*", "", true),
         ("a*b", "axxb", true),
@@ -336,13 +355,42 @@ fn files_that_are_no_suite_are_refused() {
 
 #[test]
 fn a_suite_inside_the_program_loads() {
-    let world = FixedWorld::new(&[]);
     for name in builtin::suite_names() {
-        let loaded = load(SuiteSource::parse(&format!("builtin:{name}")), &world, &LoadOptions::default());
-        assert!(loaded.is_ok(), "{name}: {}", loaded.unwrap_err());
+        let inside = load(SuiteSource::parse(&format!("builtin:{name}")), &AnyUrl, &LoadOptions::default());
+        let inside = inside.unwrap_or_else(|told| panic!("{name}: {told}"));
+        assert_eq!(inside.warnings, [], "{name}");
+        let path = format!("{}/suites/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let outside = load(SuiteSource::Path(path.into()), &AnyUrl, &LoadOptions::default()).unwrap();
+        for (a, b) in inside.suite.tasks.iter().zip(&outside.suite.tasks) {
+            let rows = |task| crate::spec::dataset::read(task, None).unwrap();
+            assert_eq!(rows(a), rows(b), "{name}");
+        }
     }
-    let told = load(SuiteSource::parse("builtin:exampel"), &world, &LoadOptions::default()).unwrap_err();
-    assert_eq!(told.0[0].hint.as_deref(), Some("did you mean `example`?"));
+    let told = load(SuiteSource::parse("builtin:smok"), &AnyUrl, &LoadOptions::default()).unwrap_err();
+    assert_eq!(told.0[0].hint.as_deref(), Some("did you mean `smoke`?"));
+}
+
+#[test]
+fn a_fault_in_a_block_is_told_on_its_own_line() {
+    let text = SMALL.replace(
+        "tasks: [{name: t, cases: [{q: x, answer: no}], prompt: '{{ q }}', graders: [{exact: {}}]}]",
+        "tasks:\n- name: t\n  cases: [{q: x, answer: no}]\n  graders: [{exact: {}}]\n  prompt: |\n    fine\n\n    {{ q | uper }}\n    fine",
+    );
+    let told = |text: &str| Home::new(&[("suites/s.yaml", text)]).load(&[], &LoadOptions::default()).unwrap_err();
+    assert!(told(&text).starts_with("s.yaml:10:5: error[bad-template]"), "{}", told(&text));
+    let text = text.replace("fine\n\n    {{ q | uper }}", "\n    {{ q }}\n    {{ qq }}");
+    assert!(told(&text).starts_with("s.yaml:10:5: error[unknown-variable]"), "{}", told(&text));
+}
+
+#[test]
+fn rows_of_one_id_are_a_warning() {
+    let text = SMALL
+        .replace("{q: x, answer: no}", "{id: 1, q: x, answer: no}, {id: 2, q: y, answer: a}, {id: 1, q: z, answer: b}");
+    let loaded = Home::new(&[("suites/s.yaml", &text)]).load(&[], &LoadOptions::default()).unwrap();
+    assert_eq!(
+        loaded.warnings.iter().map(|w| w.message.as_str()).collect::<Vec<_>>(),
+        ["rows 1 and 3 have the same `id`: 1"]
+    );
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod load;
 pub mod money;
 mod node;
 mod overlay;
+pub mod reference;
 mod render;
 mod scalar;
 pub mod schema;

@@ -36,7 +36,7 @@ pub fn apply_sets(root: &mut Node, sets: &[String], sources: &mut Sources, sink:
 fn empty(text: &str, source: u16, start: usize) -> Option<Node> {
     text.trim().is_empty().then(|| Node {
         place: Place::new(source, start, start + text.len()),
-        kind: Kind::Scalar { text: String::new(), plain: true, block: false },
+        kind: Kind::Scalar { text: String::new(), plain: true, literal: false },
     })
 }
 

@@ -163,7 +163,7 @@ mod tests {
     use crate::spec::source::Place;
 
     fn plain(text: &str) -> Node {
-        Node { place: Place::default(), kind: Kind::Scalar { text: text.into(), plain: true, block: false } }
+        Node { place: Place::default(), kind: Kind::Scalar { text: text.into(), plain: true, literal: false } }
     }
 
     #[test]

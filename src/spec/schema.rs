@@ -192,7 +192,7 @@ mod tests {
         let mut shapes: Vec<&'static Shape> = GRADERS.kinds.iter().chain(GATES.kinds).map(|k| &k.shape).collect();
         while let Some(section) = todo.pop() {
             match seen.insert(slug(section.name), section) {
-                Some(before) if before != section as *const Section => panic!("two sections are {}", section.name),
+                Some(before) if !std::ptr::eq(before, section) => panic!("two sections are {}", section.name),
                 Some(_) => continue,
                 None => {}
             }
@@ -217,6 +217,11 @@ mod tests {
     fn the_schema_takes_suites_and_refuses_mistakes() {
         let schema = suite_schema();
         let validator = jsonschema::validator_for(&schema).unwrap();
+        for name in crate::spec::builtin::suite_names() {
+            let bytes = crate::spec::builtin::file(&format!("suites/{name}.yaml")).unwrap();
+            let suite = as_json(std::str::from_utf8(bytes).unwrap());
+            assert!(validator.is_valid(&suite), "{name}: {:?}", validator.iter_errors(&suite).next());
+        }
         let good = crate::spec::init_template(None, None);
         let told = |text: &str| validator.iter_errors(&as_json(text)).map(|e| e.to_string()).collect::<Vec<_>>();
         assert_eq!(told(&good), Vec::<String>::new());

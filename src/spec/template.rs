@@ -201,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     fn row(value: Value) -> Row {
-        value.as_object().unwrap().clone()
+        serde_json::from_value(value).unwrap()
     }
 
     fn row_of_options() -> Row {
@@ -234,6 +234,17 @@ mod tests {
         assert_eq!(field(json!("{{ n }} {{ n }}")), json!("0.5 0.5"));
         assert_eq!(field(json!(["no", "{{ n }}"])), json!(["no", 0.5]));
         assert_eq!(field(json!({"k": "{{ a[1] }}"})), json!({"k": "x"}));
+    }
+
+    #[test]
+    fn faults_are_told_with_their_line() {
+        let line = |text: &str| match render_text(text, &row(json!({"q": "x"}))) {
+            Err(TemplateError::Syntax { line, .. }) => line,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(line("a\n\n{{ q | uper }}\nb\n"), 3);
+        assert_eq!(line("a\n{{ q \nb\n{% endif %}"), 3);
+        assert_eq!(line("{% if q %}\n{{ q + }}{% endif %}"), 2);
     }
 
     #[test]

@@ -132,8 +132,8 @@ impl Builder<'_> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = self.plain(style, tag.as_deref(), span);
-                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                let node = Node { place, kind: Kind::Scalar { text: text.into_owned(), plain, block } };
+                let literal = style == ScalarStyle::Literal;
+                let node = Node { place, kind: Kind::Scalar { text: text.into_owned(), plain, literal } };
                 self.count(1, place)?;
                 self.complete(node, anchor)
             }
@@ -293,6 +293,8 @@ fn stop(code: &'static str, place: Place, message: impl Into<String>) -> Stop {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::spec::source::Sources;
 
@@ -323,6 +325,10 @@ mod tests {
         assert_eq!(slice(node.get("a").unwrap()), "{b: [1, 2]}");
         assert_eq!(slice(node.get("a").unwrap().get("b").unwrap()), "[1, 2]");
         assert_eq!(node.get("c").unwrap().scalar(), Some("x\ny\n"));
+        let text = "c: |\n\n  x\n";
+        let node = read(text).0.unwrap();
+        assert_eq!(node.get("c").unwrap().scalar(), Some("\nx\n"));
+        assert_eq!(node.get("c").unwrap().place.start, 8, "a block's place is where its content starts");
     }
 
     #[test]
@@ -347,12 +353,12 @@ mod tests {
         let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for i in 1..12 {
             let refs = vec![format!("*a{}", i - 1); 10].join(", ");
-            laughs.push_str(&format!("a{i}: &a{i} [{refs}]\n"));
+            writeln!(laughs, "a{i}: &a{i} [{refs}]").unwrap();
         }
         assert_eq!(read(&laughs).1[0].0, "too-large");
         let mut chain = "a0: &a0 [x]\n".to_owned();
         for i in 1..200 {
-            chain.push_str(&format!("a{i}: &a{i} [*a{}]\n", i - 1));
+            writeln!(chain, "a{i}: &a{i} [*a{}]", i - 1).unwrap();
         }
         assert_eq!(read(&chain).1[0].0, "too-deep");
         assert_eq!(read(&"[".repeat(100_000)).1[0].0, "too-deep");

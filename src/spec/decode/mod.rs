@@ -15,6 +15,7 @@ use super::files::Root;
 use super::keys::{BUDGET, COMPARISON, LOAD, RETRY, SUITE};
 use super::node::Node;
 use super::scalar;
+use super::source::Sources;
 use super::suggest;
 use super::suite::{
     ArmsMode, Budget, CacheMode, Comparison, Deployment, Load, Retry, SloTarget, SpeedMetric, Start, Suite,
@@ -28,6 +29,7 @@ pub struct Context<'c> {
     pub sink: &'c mut Sink,
     pub root: &'c Root,
     pub world: &'c dyn World,
+    pub sources: &'c Sources,
 }
 
 impl Context<'_> {
