@@ -1,0 +1,8 @@
+//! The command line as its users meet it: what is printed, what is written, which exit code.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod demo;
+mod errors;
+mod kit;
+mod resume;
+mod verdicts;
