@@ -1,1 +1,5 @@
-fn main() {}
+//! The counterpoise binary.
+
+fn main() -> std::process::ExitCode {
+    counterpoise::cli::main()
+}

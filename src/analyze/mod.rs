@@ -1,0 +1,48 @@
+//! Analysis: from journal and scores to one [`Summary`]. Pure functions of the run's files.
+//!
+//! ```text
+//! Plan + journal + scores ─ rows ─▶ Run ─ arms, compare, gates, validity ─ verdict ─▶ Summary
+//! ```
+
+pub mod arms;
+pub mod compare;
+mod costs;
+pub mod estimate;
+pub mod figures;
+mod flips;
+mod gates;
+pub mod graded;
+pub mod latency;
+pub mod money;
+pub mod rows;
+pub mod samples;
+mod speed;
+pub mod stats;
+pub mod summarize;
+pub mod summary;
+#[cfg(test)]
+mod testkit;
+#[cfg(test)]
+mod tests;
+mod throughput;
+mod validity;
+mod verdict;
+pub mod windows;
+mod withdrawn;
+
+pub use estimate::Estimate;
+pub use summarize::{AnalyzeInput, analyze};
+pub use summary::Summary;
+
+/// The two-sided level of every interval that is shown.
+pub const SHOWN_LEVEL: f64 = 0.90;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AnalyzeError {
+    #[error("the journal can't be read: {0}")]
+    Journal(String),
+    #[error("the scores can't be read: {0}; `regrade` writes them anew")]
+    Scores(String),
+    #[error("the journal names the arm `{arm}`, which the plan doesn't have; are both of one run?")]
+    UnknownArm { arm: String },
+}

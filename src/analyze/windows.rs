@@ -1,0 +1,170 @@
+//! An arm's own windows: what was done between the start and the end of each of its measured slots.
+//!
+//! Tokens count by event time, those of unfinished requests included. Beside the whole slot stands its steady part: from
+//! the first instant at which as many requests are in flight as ever in the slot, to the last one. Whether a run's
+//! throughput is told from whole slots or from their steady parts is one decision for all arms
+//! ([`Windows::trimmed`]), so that no ratio compares one with the other.
+
+use std::collections::BTreeMap;
+
+use super::figures;
+use crate::drive::Attempt;
+
+/// A steady part shorter than this share of its slot is noise at its borders: then whole slots count.
+const STEADY_SHARE_NEEDED: f64 = 0.5;
+
+/// What one slot (or its steady part) did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    pub us: u64,
+    pub output_tokens: f64,
+    pub input_tokens: u64,
+    /// Requests answered, by the instant of their end.
+    pub requests: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    pub arm: usize,
+    pub block: u32,
+    pub slot: u32,
+    pub whole: Counts,
+    pub steady: Counts,
+    /// Answers whose tokens nobody counted: the token rates are then unknown.
+    pub output_unknown: u64,
+    pub input_unknown: u64,
+}
+
+#[derive(Debug, Default)]
+struct OpenSlot {
+    arm: usize,
+    block: u32,
+    start_us: u64,
+    spans: Vec<(u64, u64)>,
+    tokens: Vec<(u64, f64)>,
+    prompts: Vec<(u64, u64)>,
+    ends: Vec<u64>,
+    output_unknown: u64,
+    input_unknown: u64,
+}
+
+/// Collects windows from the event stream; a slot's details are dropped when it ends.
+#[derive(Debug, Default)]
+pub struct Windows {
+    open: BTreeMap<u32, OpenSlot>,
+    pub closed: Vec<Window>,
+}
+
+impl Windows {
+    pub fn start(&mut self, slot: u32, block: u32, arm: usize, at_us: u64) {
+        self.open.insert(slot, OpenSlot { arm, block, start_us: at_us, ..OpenSlot::default() });
+    }
+
+    pub fn attempt(&mut self, attempt: &Attempt) {
+        let Some(open) = self.open.get_mut(&attempt.slot) else {
+            return;
+        };
+        let end = figures::end_us(attempt);
+        let tokens = figures::token_events(attempt);
+        if let Some(sent) = attempt.timeline.sent_us {
+            open.spans.push((sent, end));
+        }
+        if let Some(prompt) = attempt.usage.prompt_tokens {
+            open.prompts.push((attempt.timeline.first_token_us.unwrap_or(end), prompt));
+        }
+        if attempt.outcome.is_answered() {
+            open.ends.push(end);
+            open.output_unknown += u64::from(tokens.is_empty() && attempt.output_tokens.is_none());
+            open.input_unknown += u64::from(attempt.usage.prompt_tokens.is_none());
+        }
+        open.tokens.extend(tokens);
+    }
+
+    pub fn end(&mut self, slot: u32, at_us: u64) {
+        if let Some(open) = self.open.remove(&slot) {
+            self.closed.push(close(slot, &open, at_us));
+        }
+    }
+
+    /// The session is over: a slot that was cut off ends with its last event.
+    pub fn end_session(&mut self) {
+        for (slot, open) in std::mem::take(&mut self.open) {
+            let end = open.spans.iter().map(|&(_, end)| end).fold(open.start_us, u64::max);
+            self.closed.push(close(slot, &open, end));
+        }
+    }
+
+    /// Whether throughput is told from the steady parts: only where each slot that did anything has one that is long
+    /// enough.
+    pub fn trimmed(closed: &[Window]) -> bool {
+        let mut busy = closed.iter().filter(|w| w.whole.requests > 0).peekable();
+        let long_enough = |w: &Window| w.steady.us as f64 >= STEADY_SHARE_NEEDED * w.whole.us as f64;
+        busy.peek().is_some() && busy.all(|w| long_enough(w) && w.steady.requests > 0)
+    }
+}
+
+fn close(slot: u32, open: &OpenSlot, end_us: u64) -> Window {
+    let steady = steady_part(&open.spans).unwrap_or((open.start_us, open.start_us));
+    Window {
+        arm: open.arm,
+        block: open.block,
+        slot,
+        whole: open.counts(open.start_us, end_us),
+        steady: open.counts(steady.0, steady.1),
+        output_unknown: open.output_unknown,
+        input_unknown: open.input_unknown,
+    }
+}
+
+impl OpenSlot {
+    fn counts(&self, from: u64, to: u64) -> Counts {
+        let within = |at: u64| at >= from && at <= to;
+        Counts {
+            us: to.saturating_sub(from),
+            output_tokens: self.tokens.iter().filter(|(at, _)| within(*at)).map(|(_, tokens)| tokens).sum(),
+            input_tokens: self.prompts.iter().filter(|(at, _)| within(*at)).map(|(_, tokens)| tokens).sum(),
+            requests: self.ends.iter().filter(|at| within(**at)).count() as u64,
+        }
+    }
+}
+
+/// From the first instant with the most requests in flight to the last one.
+fn steady_part(spans: &[(u64, u64)]) -> Option<(u64, u64)> {
+    // At one instant an end comes before a start: a lane that goes on at once is one request, not two.
+    let mut edges: Vec<(u64, i64)> = spans.iter().flat_map(|&(start, end)| [(start, 1), (end, -1)]).collect();
+    edges.sort_unstable();
+    let mut level = 0;
+    let levels: Vec<(u64, i64)> = edges
+        .into_iter()
+        .map(|(at, change)| {
+            level += change;
+            (at, level)
+        })
+        .collect();
+    let most = levels.iter().map(|&(_, level)| level).max().filter(|most| *most > 0)?;
+    let from = levels.iter().find(|(_, level)| *level == most)?.0;
+    let last = levels.iter().rposition(|(_, level)| *level == most)?;
+    let to = levels.get(last + 1).map_or(from, |&(at, _)| at);
+    Some((from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steady_part_leaves_ramp_and_drain_out() {
+        // Three lanes that start one after the other and end one after the other.
+        let spans = [(0, 100), (10, 110), (20, 120), (100, 200), (110, 210), (120, 220)];
+        assert_eq!(steady_part(&spans), Some((20, 200)));
+        assert_eq!(steady_part(&[]), None);
+    }
+
+    #[test]
+    fn a_cut_slot_ends_with_its_last_event() {
+        let mut windows = Windows::default();
+        windows.start(3, 0, 1, 1_000);
+        windows.end_session();
+        assert_eq!(windows.closed.first().map(|w| (w.arm, w.whole.us)), Some((1, 0)));
+    }
+}

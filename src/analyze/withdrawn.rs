@@ -1,0 +1,117 @@
+//! Figures that a finding withdraws: they are not printed, and no gate passes on them.
+
+use std::collections::BTreeMap;
+
+use super::estimate::Estimate;
+use super::speed::ArmPair;
+use super::summary::{ArmSummary, Latency};
+use crate::drive::{Finding, Severity};
+use crate::plan::Plan;
+use crate::spec::{LatencyFigure, SpeedMetric};
+
+/// The method of a ratio whose arms didn't run side by side: shown, marked, never decided on.
+pub const NOT_CONCURRENT: &str = "not_concurrent";
+
+#[derive(Clone, Debug, Default)]
+pub struct Withdrawn {
+    /// (code, the arm it concerns or all).
+    entries: Vec<(String, Option<usize>)>,
+    arms_differ_in_time: bool,
+}
+
+impl Withdrawn {
+    pub fn by(plan: &Plan, findings: &[Finding]) -> Withdrawn {
+        let mut withdrawn = Withdrawn::default();
+        for finding in findings.iter().filter(|f| f.severity == Severity::WithdrawsFigures) {
+            match finding.code.as_str() {
+                NOT_CONCURRENT => withdrawn.arms_differ_in_time = true,
+                // The figures that it concerns are absent by themselves.
+                "too_few_samples" => {}
+                code => {
+                    let arm = finding.arm.as_deref();
+                    let index = arm.and_then(|name| plan.arms.iter().position(|a| a.name == name));
+                    withdrawn.entries.push((code.to_owned(), index));
+                }
+            }
+        }
+        withdrawn
+    }
+
+    /// The finding that withdraws one arm's own figure.
+    pub fn figure(&self, arm: usize, metric: SpeedMetric) -> Option<&str> {
+        let concerns = |(code, of): &&(String, Option<usize>)| of.is_none_or(|of| of == arm) && covers(code, metric);
+        self.entries.iter().find(concerns).map(|(code, _)| code.as_str())
+    }
+
+    /// The finding that withdraws a ratio of two arms.
+    pub fn ratio(&self, arms: ArmPair, metric: SpeedMetric) -> Option<&str> {
+        let own = self.figure(arms.baseline, metric).or_else(|| self.figure(arms.candidate, metric));
+        own.or((self.arms_differ_in_time && metric != SpeedMetric::ErrorRate).then_some(NOT_CONCURRENT))
+    }
+
+    /// What is left of a comparison's ratios. Arms that ran one after the other keep their points, marked.
+    pub fn ratios(&self, arms: ArmPair, ratios: BTreeMap<String, Estimate>) -> BTreeMap<String, Estimate> {
+        let kept = |(name, estimate): (String, Estimate)| {
+            let metric: SpeedMetric = name.parse().ok()?;
+            match self.ratio(arms, metric) {
+                None => Some((name, estimate)),
+                Some(NOT_CONCURRENT) => {
+                    let marked = Estimate::point_only(estimate.point, estimate.level, estimate.n, NOT_CONCURRENT);
+                    Some((name, marked))
+                }
+                Some(_) => None,
+            }
+        };
+        ratios.into_iter().filter_map(kept).collect()
+    }
+
+    /// Takes an arm's withdrawn figures out of its summary.
+    pub fn apply(&self, arm: usize, summary: &mut ArmSummary) {
+        let gone = |figure| self.figure(arm, SpeedMetric::Latency { figure, percentile: 50 }).is_some();
+        let Latency { ttft_ms, ttfa_ms, tpot_ms, itl_ms, e2e_ms, response_ms, ttft_parts_ms, .. } =
+            &mut summary.latency;
+        let figures = [
+            (LatencyFigure::Ttft, ttft_ms),
+            (LatencyFigure::Ttfa, ttfa_ms),
+            (LatencyFigure::Tpot, tpot_ms),
+            (LatencyFigure::Itl, itl_ms),
+            (LatencyFigure::E2e, e2e_ms),
+            (LatencyFigure::Response, response_ms),
+        ];
+        for (figure, distribution) in figures {
+            if gone(figure) {
+                *distribution = None;
+            }
+        }
+        if gone(LatencyFigure::Ttft) {
+            ttft_parts_ms.clear();
+        }
+        let rates = &mut summary.throughput;
+        for (metric, rate) in [
+            (SpeedMetric::RequestsPerS, &mut rates.requests_per_s),
+            (SpeedMetric::OutputTokensPerS, &mut rates.output_tokens_per_s),
+            (SpeedMetric::InputTokensPerS, &mut rates.input_tokens_per_s),
+        ] {
+            if self.figure(arm, metric).is_some() {
+                *rate = None;
+            }
+        }
+    }
+}
+
+/// Which figures a code spoils. A code that isn't known here spoils every one.
+fn covers(code: &str, metric: SpeedMetric) -> bool {
+    use LatencyFigure::{Itl, Tpot};
+    let decode = matches!(metric, SpeedMetric::Latency { figure: Tpot | Itl, .. });
+    match (code, metric) {
+        (_, SpeedMetric::ErrorRate) => false,
+        // A cached prompt shortens what comes before the first token, and with it the whole.
+        ("cache_contaminated" | "prompts_reused", _) => !decode,
+        // Tokens that arrive in batches hide when each was made; the end of the answer stands.
+        ("stream_batched", SpeedMetric::Latency { figure, .. }) => {
+            !matches!(figure, LatencyFigure::E2e | LatencyFigure::Response)
+        }
+        ("stream_batched", _) => false,
+        _ => true,
+    }
+}

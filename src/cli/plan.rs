@@ -1,0 +1,95 @@
+//! `plan`: what a run would send. Sends nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rust_decimal::Decimal;
+
+use super::args::PlanArgs;
+use super::error::CliError;
+use super::exit::Exit;
+use super::run;
+use crate::plan::truncate::{CHARS_PER_TOKEN, truncate};
+use crate::plan::{self, Plan};
+use crate::spec::{Deployment, money};
+use crate::world::World;
+
+pub fn plan(args: &PlanArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
+    let loaded = run::load(&args.suite, &args.selection, world.as_ref())?;
+    let plan = plan::build(&loaded.suite, &loaded.live, world.wall_ms())?;
+    if args.json {
+        let text = serde_json::to_string_pretty(&plan).map_err(|e| CliError::Usage(e.to_string()))?;
+        super::out(&(text + "\n"));
+    } else {
+        super::out(&describe(&plan));
+    }
+    Ok(Exit::Pass)
+}
+
+/// What one arm would be sent. Tokens are an estimate: 4 characters each in, `max_tokens` out at the most.
+struct ArmEstimate {
+    requests: u64,
+    input_tokens: u64,
+    output_tokens_max: u64,
+    truncated: u64,
+    usd_max: Option<Decimal>,
+}
+
+fn describe(plan: &Plan) -> String {
+    let mut text = format!(
+        "suite {} ({}): {} samples, {} repeats, {} blocks, {} requests in all, {} warm-up requests for each arm\n\n",
+        plan.suite.name,
+        plan.suite_hash.short(),
+        plan.samples.len(),
+        plan.suite.repeats,
+        plan.blocks.len(),
+        plan.requests(),
+        plan.warmup.len(),
+    );
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["arm", "requests", "input tokens", "output tokens", "cost", "prompts cut"]);
+    for arm in &plan.arms {
+        let Some(deployment) = plan.suite.deployment(&arm.deployment) else { continue };
+        let estimate = estimate(plan, deployment);
+        table.add_row([
+            arm.name.clone(),
+            estimate.requests.to_string(),
+            format!("≈ {}", estimate.input_tokens),
+            format!("≤ {}", estimate.output_tokens_max),
+            estimate.usd_max.map_or_else(|| "no token price".to_owned(), |usd| format!("≤ {} USD", usd.round_dp(4))),
+            estimate.truncated.to_string(),
+        ]);
+    }
+    text.push_str(&format!("{table}\n\ntasks\n"));
+    for (task, count) in by_task(plan) {
+        text.push_str(&format!("  {task}: {count} samples\n"));
+    }
+    text.push_str(&super::power::table(plan));
+    text
+}
+
+fn by_task(plan: &Plan) -> BTreeMap<&str, u64> {
+    let mut counts = BTreeMap::new();
+    for sample in &plan.samples {
+        *counts.entry(sample.task.as_str()).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn estimate(plan: &Plan, deployment: &Deployment) -> ArmEstimate {
+    let (mut characters, mut truncated) = (0_u64, 0_u64);
+    for sample in &plan.samples {
+        let cut = deployment.context.as_ref().and_then(|context| truncate(&sample.messages, context));
+        let all: u64 = sample.messages.iter().map(|m| m.content.chars().count() as u64).sum();
+        characters += all - cut.as_ref().map_or(0, |(_, n)| *n);
+        truncated += u64::from(cut.is_some());
+    }
+    let repeats = u64::from(plan.suite.repeats);
+    let requests = plan.samples.len() as u64 * repeats;
+    let input_tokens = characters.div_ceil(CHARS_PER_TOKEN) * repeats;
+    let output_tokens_max = requests * u64::from(deployment.sampling.max_tokens);
+    let usd_max = deployment.price.as_ref().and_then(|price| money::spend(price, Some(input_tokens), Some(0), Some(output_tokens_max)));
+    ArmEstimate { requests, input_tokens, output_tokens_max, truncated, usd_max }
+}
+

@@ -1,0 +1,253 @@
+//! One session of a run: probes, then the dispatcher with its lanes and its consumer.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use super::args::ProgressMode;
+use super::consumer::{self, Consumer, Seen};
+use super::environment;
+use super::error::CliError;
+use super::progress::Progress;
+use super::targets::{self, Endpoint};
+use crate::deploy::probe::{self, ProbeError};
+use crate::deploy::sockets::Sockets;
+use crate::deploy::{self, Outcome};
+use crate::drive::{self, ArmRunner, BudgetState, EndReason, Event, EventSink, Shared, Stop};
+use crate::grade::RunGrader;
+use crate::plan::Plan;
+use crate::record::{JournalWriter, RunDir};
+use crate::spec::Suite;
+use crate::units::Id;
+use crate::world::World;
+
+pub struct Session {
+    pub plan: Arc<Plan>,
+    pub live: Arc<Suite>,
+    pub dir: RunDir,
+    pub journal: JournalWriter,
+    /// Indices of the plan's arms that this session asks.
+    pub arms: Vec<usize>,
+    pub done: HashSet<Id>,
+    /// 1 for the first session of the run.
+    pub number: u32,
+    pub progress: ProgressMode,
+}
+
+/// How the session ended.
+pub struct Ended {
+    pub reason: EndReason,
+}
+
+/// Runs the session to its end: everything asked, or stopped early with its reason. The journal is closed after it.
+pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliError> {
+    let endpoints = targets::start(&session.live, &session.plan, world)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
+    let lanes = LanePool::start().map_err(CliError::Runtime)?;
+    let (sink, messages) = EventSink::new();
+    let stop = Stop::default();
+    let Session { plan, live, journal, arms, done, number, progress, .. } = session;
+    let consumer = Consumer {
+        journal,
+        grader: RunGrader::new(&live.tasks, Arc::new(plan.samples.clone()))?,
+        progress: Progress::new(progress, &plan, &arms, &done_by_arm(&plan, &done)),
+        stop: stop.clone(),
+        clock: world.clock(),
+    };
+    let consumer = consumer::spawn(consumer, messages).map_err(CliError::Runtime)?;
+    let budget = BudgetState::new(live.budget.clone());
+    let shared = Arc::new(Shared {
+        plan,
+        live,
+        transport: Arc::new(Sockets::new(world.clock())),
+        clock: world.clock(),
+        pool: lanes.handle.clone(),
+        sink,
+        stop: stop.clone(),
+        session: number,
+        done,
+        budget,
+        price: targets::spend,
+    });
+    let reason = runtime.block_on(session_events(&shared, &arms, &endpoints, world));
+    // The last sender goes with `shared`; then the consumer writes what is left and ends.
+    drop(shared);
+    let seen = consumer.join().unwrap_or_default();
+    finish_session(seen, &reason)?;
+    Ok(Ended { reason })
+}
+
+fn finish_session(seen: Seen, reason: &EndReason) -> Result<(), CliError> {
+    if let Some(failure) = seen.failure {
+        return Err(CliError::Record(failure));
+    }
+    if let EndReason::Aborted(why) | EndReason::Budget(why) = reason {
+        eprintln!("stopped early: {why}");
+    }
+    Ok(())
+}
+
+async fn session_events(
+    shared: &Arc<Shared>,
+    arms: &[usize],
+    endpoints: &BTreeMap<String, Endpoint>,
+    world: &Arc<dyn World>,
+) -> EndReason {
+    let anchor_wall_ms = world.wall_ms().saturating_sub(shared.clock.now().as_us() / 1_000);
+    let environment = environment::collect();
+    let resumed = shared.session > 1;
+    shared.sink.emit(Event::Session { session: shared.session, anchor_wall_ms, resumed, environment }).await;
+    let interrupts = tokio::spawn(watch_interrupts(shared.stop.clone()));
+    let runners = probe_arms(shared, arms, endpoints).await;
+    let reason = match runners {
+        Ok(runners) => drive::drive(Arc::clone(shared), runners).await,
+        Err(reason) => reason,
+    };
+    interrupts.abort();
+    let complete = reason == EndReason::Done && others_are_done(shared, arms);
+    let at_us = shared.clock.now().as_us();
+    shared.sink.emit(Event::Ended { at_us, complete, reason: reason.clone() }).await;
+    shared.sink.barrier().await;
+    reason
+}
+
+/// Whether the arms that this session did not ask have their outcomes from earlier ones.
+fn others_are_done(shared: &Shared, arms: &[usize]) -> bool {
+    let mut others = shared.plan.slots().into_iter().filter(|slot| !arms.contains(&slot.arm));
+    others.all(|slot| shared.plan.units_of(slot).iter().all(|unit| shared.done.contains(&unit.id)))
+}
+
+/// The first interrupt stops the run and keeps what is recorded; a second one ends the process at once.
+async fn watch_interrupts(stop: Stop) {
+    let mut first = true;
+    while tokio::signal::ctrl_c().await.is_ok() {
+        if !first {
+            #[allow(clippy::exit)] // Asked for twice; the journal is valid at every line.
+            std::process::exit(130);
+        }
+        first = false;
+        eprintln!("interrupted: what is recorded stays; press again to end at once");
+        stop.request(EndReason::Interrupted);
+    }
+}
+
+/// Asks every deployment whether it is there. A missing baseline ends the run; a missing candidate is recorded.
+async fn probe_arms(
+    shared: &Arc<Shared>,
+    arms: &[usize],
+    endpoints: &BTreeMap<String, Endpoint>,
+) -> Result<Vec<ArmRunner>, EndReason> {
+    let mut probed: BTreeMap<&str, Option<(Outcome, String)>> = BTreeMap::new();
+    let mut runners = Vec::new();
+    for &index in arms {
+        let Some(arm) = shared.plan.arms.get(index) else { continue };
+        let (Some(deployment), Some(endpoint)) =
+            (shared.live.deployment(&arm.deployment), endpoints.get(&arm.deployment))
+        else {
+            continue;
+        };
+        let is_baseline = is_baseline(&shared.live, &arm.deployment);
+        let Some(dialect) = deploy::dialect(deployment.api) else { continue };
+        let down = match probed.get(arm.deployment.as_str()) {
+            Some(down) => down.clone(),
+            None => {
+                let down = probe_one(shared, &arm.name, deployment.ready_timeout, endpoint, is_baseline).await?;
+                probed.insert(&arm.deployment, down.clone());
+                down
+            }
+        };
+        let target = Arc::clone(&endpoint.target);
+        let mut runner = ArmRunner::new(index, &arm.name, deployment.clone(), target, dialect, is_baseline);
+        runner.down = down;
+        runners.push(runner);
+    }
+    Ok(runners)
+}
+
+async fn probe_one(
+    shared: &Shared,
+    arm: &str,
+    ready_timeout: crate::units::Span,
+    endpoint: &Endpoint,
+    is_baseline: bool,
+) -> Result<Option<(Outcome, String)>, EndReason> {
+    let mut last_said = String::new();
+    let mut waiting = |reason: &str| {
+        if reason != last_said {
+            eprintln!("waiting for `{arm}`: {reason}");
+            reason.clone_into(&mut last_said);
+        }
+    };
+    let answer = tokio::select! {
+        answer = probe::ready(&endpoint.target, ready_timeout, shared.clock, &mut waiting) => answer,
+        () = shared.stop.requested() => return Err(EndReason::Interrupted),
+    };
+    match answer {
+        Ok(ready) => {
+            let at_us = shared.clock.now().as_us();
+            let event = Event::Ready { arm: arm.to_owned(), at_us, fingerprint: ready.fingerprint };
+            shared.sink.emit(event).await;
+            Ok(None)
+        }
+        Err(error) => {
+            let message = format!("deployment `{}` {error}", endpoint.target.name);
+            if is_baseline || matches!(error, ProbeError::Auth { .. }) {
+                return Err(EndReason::Aborted(message));
+            }
+            eprintln!("warning: {message}");
+            let outcome = match error {
+                ProbeError::WrongModel { .. } => Outcome::BadRequest,
+                _ => Outcome::Unreachable,
+            };
+            Ok(Some((outcome, message)))
+        }
+    }
+}
+
+/// Whether nothing can be concluded without this deployment: a baseline of a comparison, or the only one.
+fn is_baseline(suite: &Suite, deployment: &str) -> bool {
+    suite.comparisons.iter().any(|c| c.baseline == deployment) || suite.deployments.len() == 1
+}
+
+fn done_by_arm(plan: &Plan, done: &HashSet<Id>) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for slot in plan.slots() {
+        let recorded = plan.units_of(slot).iter().filter(|u| done.contains(&u.id)).count() as u64;
+        if let Some(arm) = plan.arms.get(slot.arm) {
+            *counts.entry(arm.name.clone()).or_insert(0) += recorded;
+        }
+    }
+    counts
+}
+
+/// The runtime that reads sockets: one thread that does nothing else.
+struct LanePool {
+    handle: tokio::runtime::Handle,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl LanePool {
+    fn start() -> std::io::Result<LanePool> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let run = move || {
+            runtime.block_on(async {
+                let _ = stopped.await;
+            });
+        };
+        let thread = std::thread::Builder::new().name("lanes".to_owned()).spawn(run)?;
+        Ok(LanePool { handle, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for LanePool {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

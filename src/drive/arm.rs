@@ -1,0 +1,349 @@
+//! One arm's part: its lanes, its slots, and what it has shown so far.
+
+use std::sync::Arc;
+
+use super::attempt::{self, Context};
+use super::dispatcher::Shared;
+use super::event::{Attempt, EndReason, Event};
+use super::exchange::{Done, SlotExchange};
+use super::lane::{Crew, CrewContext, open_all};
+use super::pacer::Pacer;
+use super::retry;
+use super::slot::{Prepared, SlotWork};
+use crate::deploy::{Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Target};
+use crate::plan::{Message, Phase, Unit, truncate};
+use crate::spec::{Deployment, Load, Start};
+use crate::units::{Id, Mono};
+
+/// A candidate that refuses this many requests in a row, and has answered none, is not asked further.
+const REFUSALS_MAX: u32 = 8;
+
+pub struct ArmRunner {
+    pub index: usize,
+    pub name: String,
+    pub deployment: Deployment,
+    pub target: Arc<Target>,
+    pub dialect: &'static dyn Dialect,
+    /// A fault here means that nothing can be compared.
+    pub is_baseline: bool,
+    lanes: Vec<Box<dyn Lane>>,
+    pacer: Pacer,
+    /// Jobs that may be offered and not settled: two for each lane.
+    offers_max: usize,
+    /// Median E2E of the arm's last slot or warm-up.
+    service_ns: Option<u64>,
+    answered: bool,
+    refusals: u32,
+    /// Known to refuse: the outcome of every further request, and why.
+    pub down: Option<(Outcome, String)>,
+}
+
+/// Which slot is being run.
+#[derive(Clone, Copy)]
+pub struct SlotRef {
+    pub slot: u32,
+    pub block: u32,
+    pub phase: Phase,
+}
+
+impl ArmRunner {
+    pub fn new(
+        index: usize,
+        name: &str,
+        deployment: Deployment,
+        target: Arc<Target>,
+        dialect: &'static dyn Dialect,
+        is_baseline: bool,
+    ) -> ArmRunner {
+        let pacer = Pacer::new(deployment.limits);
+        ArmRunner {
+            index,
+            name: name.to_owned(),
+            deployment,
+            target,
+            dialect,
+            is_baseline,
+            lanes: Vec::new(),
+            pacer,
+            offers_max: 1,
+            service_ns: None,
+            answered: false,
+            refusals: 0,
+            down: None,
+        }
+    }
+
+    /// Asks the units of one slot, as many at a time as the load says, and waits until each has its outcome.
+    pub async fn run_slot(&mut self, shared: &Shared, slot: SlotRef, units: Vec<Unit>) {
+        let units: Vec<Unit> = units.into_iter().filter(|u| !shared.done.contains(&u.id)).collect();
+        if units.is_empty() || shared.stop.reason().is_some() {
+            return;
+        }
+        if self.down.is_none() {
+            self.prepare_lanes(shared).await;
+        }
+        if self.down.is_some() {
+            self.record_unsent(shared, &units).await;
+            return;
+        }
+        let (arm, at_us) = (self.name.clone(), shared.clock.now().as_us());
+        let SlotRef { slot: number, block, phase } = slot;
+        shared.sink.emit(Event::SlotStarted { slot: number, block, arm: arm.clone(), at_us, phase }).await;
+        let left = self.work_off(shared, units).await;
+        self.record_unsent(shared, &left).await;
+        let at_us = shared.clock.now().as_us();
+        shared.sink.emit(Event::SlotEnded { slot: number, block, arm, at_us, phase }).await;
+    }
+
+    /// Checks and reopens every lane in the drained gap before the slot.
+    async fn prepare_lanes(&mut self, shared: &Shared) {
+        let wanted = shared.live.load.concurrency().min(self.deployment.limits.in_flight.unwrap_or(u32::MAX)).max(1);
+        self.offers_max = 2 * wanted as usize;
+        while self.lanes.len() < wanted as usize {
+            self.lanes.push(shared.transport.lane(&self.target));
+        }
+        let (lanes, failure) = open_all(std::mem::take(&mut self.lanes), &shared.pool).await;
+        self.lanes = lanes;
+        let Some(error) = failure else { return };
+        if self.answered {
+            // It has answered before: its requests show what is wrong with it now, and are recorded as such.
+            return;
+        }
+        let message = format!("no connection to {}: {error}", self.target.url);
+        self.refuse(shared, Outcome::Unreachable, &message, true);
+    }
+
+    /// The slot's loop: offer what may be sent, settle what came back. Returns units that the arm refuses to answer.
+    async fn work_off(&mut self, shared: &Shared, units: Vec<Unit>) -> Vec<Unit> {
+        let (exchange, mut results) = SlotExchange::new();
+        let exchange = Arc::new(exchange);
+        let mut work = SlotWork::new(units);
+        let mut crew = self.start_crew(shared, &exchange);
+        let mut service = Vec::new();
+        while work.open() > 0 && self.down.is_none() {
+            let next_offer = self.offer(shared, &mut work, &exchange);
+            tokio::select! {
+                biased;
+                () = shared.stop.cancelled() => break,
+                done = results.recv() => {
+                    let Some(done) = done else { break };
+                    service.extend(service_ns(&done.exchanged));
+                    if crew.has_waiting() {
+                        crew.start_rest(shared.clock.now(), service.first().copied().unwrap_or(0));
+                    }
+                    self.settle(shared, &mut work, done).await;
+                }
+                () = sleep_until(shared, next_offer) => {}
+                // A spent budget: nothing more is offered; what is in flight ends first.
+                () = shared.stop.requested(), if work.in_flight() == 0 => break,
+            }
+        }
+        self.lanes = crew.dismiss().await;
+        while let Ok(done) = results.try_recv() {
+            self.settle(shared, &mut work, done).await;
+        }
+        service.sort_unstable();
+        self.service_ns = service.get(service.len() / 2).copied().or(self.service_ns);
+        if self.down.is_some() && shared.stop.reason().is_none() { work.into_unsettled() } else { Vec::new() }
+    }
+
+    fn start_crew(&mut self, shared: &Shared, exchange: &Arc<SlotExchange>) -> Crew {
+        let context = CrewContext {
+            exchange: Arc::clone(exchange),
+            dialect: self.dialect,
+            clock: shared.clock,
+            stop: shared.stop.clone(),
+            pool: shared.pool.clone(),
+        };
+        let mut crew = Crew::new(context, std::mem::take(&mut self.lanes));
+        let Load::Closed { start, .. } = shared.live.load;
+        match (start, self.service_ns) {
+            (Start::Burst, _) => crew.start_rest(shared.clock.now(), 0),
+            (Start::Spread, Some(service_ns)) => crew.start_rest(shared.clock.now(), service_ns),
+            // The service time is not known yet: lane 1's first answer, started alone, tells it.
+            (Start::Spread, None) => crew.start_one(),
+        }
+        crew
+    }
+
+    /// Offers what may be sent now, a few jobs ahead of the lanes so that none waits for the next; returns when the next one may be.
+    fn offer(&mut self, shared: &Shared, work: &mut SlotWork, exchange: &SlotExchange) -> Option<Mono> {
+        loop {
+            let now = shared.clock.now();
+            if work.in_flight() >= self.offers_max {
+                return None;
+            }
+            let due = work.next_due()?;
+            let at = due.max(self.pacer.next_at(now));
+            if at > now {
+                return Some(at);
+            }
+            if shared.stop.reason().is_some() {
+                return None;
+            }
+            if let Err(reason) = shared.budget.take_request(now) {
+                shared.stop.request(EndReason::Budget(reason));
+                return None;
+            }
+            let prepare = |unit: &Unit| prepare(shared, &self.deployment, &self.target, self.dialect, unit);
+            exchange.offer(work.take(prepare)?);
+            self.pacer.sent(now);
+        }
+    }
+
+    /// Reads a result, records it, and decides whether it is asked again.
+    async fn settle(&mut self, shared: &Shared, work: &mut SlotWork, done: Done) {
+        let Some((unit, prepared)) = work.unit(done.position) else {
+            return;
+        };
+        let reply = self.judge(self.dialect.read(&done.exchanged), &done.exchanged);
+        let (outcome, retry_after_s) = (reply.outcome, reply.retry_after_s);
+        let pause = match unit.phase {
+            Phase::Warmup => None,
+            Phase::Measured => retry::pause(&shared.live.retry, outcome, done.attempt, unit.id, retry_after_s),
+        };
+        let pause = pause.filter(|_| shared.stop.reason().is_none());
+        let context = Context {
+            unit,
+            arm: &self.name,
+            task: shared.task_of(unit),
+            session: shared.session,
+            lane: done.lane,
+            attempt: done.attempt,
+            last: pause.is_none(),
+            sent_prompt_hash: prepared.sent_prompt_hash,
+            truncated_chars: prepared.truncated_chars,
+        };
+        let attempt = attempt::of_exchange(&context, &done.exchanged, reply);
+        let now = shared.clock.now();
+        self.account(shared, now, &attempt);
+        match pause {
+            Some(pause) => work.again(done.position, now.plus(pause)),
+            None => work.settled(done.position),
+        }
+        let message = attempt.error.clone().unwrap_or_default();
+        shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
+        self.watch_health(shared, outcome, &message);
+    }
+
+    /// A connection that never stood is no answer of this deployment at all.
+    fn judge(&self, mut reply: Reply, exchanged: &Exchanged) -> Reply {
+        let never_connected = matches!(&exchanged.end, EndOfBody::Broken(error) if error.before_connection());
+        if never_connected && !self.answered {
+            reply.outcome = Outcome::Unreachable;
+        }
+        reply
+    }
+
+    fn account(&mut self, shared: &Shared, now: Mono, attempt: &Attempt) {
+        let usage = attempt.usage;
+        self.pacer.spent(now, usage.prompt_tokens.unwrap_or(0) + usage.completion_tokens.unwrap_or(0));
+        if let Some(usd) = shared.spend_of(&self.deployment, attempt) {
+            shared.budget.spend(usd);
+        }
+    }
+
+    fn watch_health(&mut self, shared: &Shared, outcome: Outcome, message: &str) {
+        match outcome {
+            Outcome::Auth => {
+                let reason = format!("`{}` refuses the credentials: {message}{}", self.name, self.key_hint());
+                shared.stop.request(EndReason::Aborted(reason));
+            }
+            Outcome::RateLimited if message.contains("insufficient_quota") => {
+                shared.stop.request(EndReason::Aborted(format!("`{}` has no quota left: {message}", self.name)));
+            }
+            Outcome::BadRequest | Outcome::Unreachable if !self.answered => {
+                self.refusals += 1;
+                let enough = self.refusals >= REFUSALS_MAX;
+                self.refuse(shared, outcome, message, enough);
+            }
+            Outcome::BadRequest if self.is_baseline => self.refuse(shared, outcome, message, false),
+            _ if !outcome.is_error() => {
+                self.answered = true;
+                self.refusals = 0;
+            }
+            _ => {}
+        }
+    }
+
+    /// A refusing baseline ends the run: nothing can be compared. A candidate is given up once that is sure.
+    fn refuse(&mut self, shared: &Shared, outcome: Outcome, message: &str, sure: bool) {
+        if self.is_baseline {
+            let what = if outcome == Outcome::Unreachable { "cannot be reached" } else { "refuses the request" };
+            let reason = format!("the baseline `{}` {what}: {message}", self.name);
+            shared.stop.request(EndReason::Aborted(reason));
+        } else if sure {
+            self.down = Some((outcome, message.to_owned()));
+        }
+    }
+
+    fn key_hint(&self) -> String {
+        match &self.deployment.api_key_env {
+            Some(name) => format!(" (the key comes from ${name}; check it)"),
+            None => " (no `api_key_env` is set; name the variable that holds the key)".to_owned(),
+        }
+    }
+
+    /// Gives each unit the outcome that the arm's refusal implies, without sending it.
+    async fn record_unsent(&mut self, shared: &Shared, units: &[Unit]) {
+        let Some((outcome, message)) = &self.down else {
+            return;
+        };
+        for unit in units {
+            let context = Context {
+                unit,
+                arm: &self.name,
+                task: shared.task_of(unit),
+                session: shared.session,
+                lane: 0,
+                attempt: 1,
+                last: true,
+                sent_prompt_hash: None,
+                truncated_chars: 0,
+            };
+            let error = format!("not sent, for the arm answers nothing: {message}");
+            let attempt = attempt::unsent(&context, shared.clock.now(), *outcome, error);
+            shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
+        }
+    }
+}
+
+async fn sleep_until(shared: &Shared, at: Option<Mono>) {
+    match at {
+        Some(at) => shared.clock.sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long the request was served, where it was answered to the end.
+fn service_ns(exchanged: &Exchanged) -> Option<u64> {
+    let complete = matches!(exchanged.end, EndOfBody::Complete | EndOfBody::DoneMarker);
+    exchanged.marks.eof?.since(exchanged.marks.sent?).filter(|_| complete)
+}
+
+/// The bytes of a unit: the arm's sampling with the unit's own seed, the prompt cut as the deployment says.
+fn prepare(shared: &Shared, deployment: &Deployment, target: &Target, dialect: &dyn Dialect, unit: &Unit) -> Prepared {
+    let messages: &[Message] = match unit.phase {
+        Phase::Warmup => shared.plan.warmup.get(unit.sample as usize).map(Vec::as_slice).unwrap_or_default(),
+        Phase::Measured => shared.plan.live_messages(unit.sample),
+    };
+    let cut = deployment.context.as_ref().and_then(|context| truncate::truncate(messages, context));
+    let (messages, truncated_chars) = cut.map_or_else(|| (messages.to_vec(), 0), |(m, n)| (m, n));
+    let task = shared.live.task(shared.task_of(unit));
+    let mut sampling = deployment.sampling.clone();
+    if let Some(task) = task.filter(|t| !t.stop.is_empty()) {
+        sampling.stop.clone_from(&task.stop);
+    }
+    let sent_prompt_hash = (truncated_chars > 0).then(|| {
+        let text = serde_json::to_vec(&messages).unwrap_or_default();
+        Id::of("sent-prompt", &[&text])
+    });
+    let request = GenRequest {
+        messages,
+        sampling,
+        seed: unit.seed,
+        response_format: task.and_then(|t| t.response_format.clone()),
+        stream: true,
+    };
+    Prepared { request: dialect.request(target, &request), sent_prompt_hash, truncated_chars }
+}

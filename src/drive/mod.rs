@@ -1,0 +1,25 @@
+//! Drive: carries a plan out. One dispatcher owns the run's state and puts its events in one order.
+//!
+//! ```text
+//! Plan ─ dispatcher ─ ArmRunner ─ offer ─▶ Exchange ─ take ─▶ lanes (sockets) ─ put ─▶ settle ─▶ Event ─▶ sink
+//! ```
+//! Lanes only read and stamp; reading a reply's meaning, retries and accounting happen on the dispatcher's side.
+
+pub mod arm;
+mod attempt;
+pub mod dispatcher;
+pub mod event;
+pub mod exchange;
+mod lane;
+mod pacer;
+mod retry;
+pub mod sink;
+mod slot;
+mod stop;
+
+pub use arm::ArmRunner;
+pub use dispatcher::{Shared, drive};
+pub use event::{Attempt, EndReason, Event, Finding, Severity, Timeline};
+pub use pacer::BudgetState;
+pub use sink::{EventSink, Message};
+pub use stop::Stop;

@@ -1,0 +1,109 @@
+//! The plan's own types.
+
+use serde::{Deserialize, Serialize};
+
+use crate::spec::{Role, Row, Suite};
+use crate::units::Id;
+
+/// A deployment's part in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arm {
+    pub name: String,
+    pub deployment: String,
+    /// Set on the noise-floor twin: the name of the arm that it repeats.
+    pub twin_of: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub role: Role,
+    pub content: String,
+}
+
+/// One row of a dataset with its rendered prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Position in `Plan::samples`.
+    pub index: u32,
+    pub task: String,
+    /// The row's own `id`, if it has one.
+    pub id: Option<String>,
+    pub row: Row,
+    /// Untruncated prompt. `${env:NAME}` of the template stays unresolved here; see `Plan::live_messages`.
+    pub messages: Vec<Message>,
+    /// How many equal prompts of the task come before this one: pairs equal prompts in order.
+    pub occurrence: u32,
+    /// Hash of task and untruncated prompt.
+    pub prompt_hash: Id,
+    /// Value of the task's `cluster_by` column.
+    pub cluster: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Requests that open a deployment's steady state; never counted.
+    Warmup,
+    Measured,
+}
+
+/// One request to be made: one sample × repeat × arm. `id` = hash(arm, phase, stage, index).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unit {
+    pub id: Id,
+    /// hash(task, untruncated prompt, occurrence, repeat): equal in all arms and all runs.
+    pub pair: Id,
+    /// Index into `Plan::arms`.
+    pub arm: usize,
+    pub phase: Phase,
+    /// Index into `Plan::samples`, or into `Plan::warmup` in the warm-up phase.
+    pub sample: u32,
+    pub repeat: u32,
+    pub block: u32,
+    /// Position of the arm's slot within the whole run.
+    pub slot: u32,
+    /// Position within the slot.
+    pub position: u32,
+    /// 31 bits; hash(suite seed, sample, repeat): equal in all arms, different between repeats.
+    pub seed: u32,
+}
+
+/// Samples that all arms answer before the next block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Block {
+    pub index: u32,
+    /// (sample, repeat), in the order in which every arm asks them.
+    pub items: Vec<(u32, u32)>,
+    /// Arms (indices) in the order of their slots.
+    pub order: Vec<usize>,
+}
+
+/// One arm's turn in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    pub index: u32,
+    pub block: u32,
+    pub arm: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// `counterpoise.plan/1`
+    pub format: String,
+    pub created_wall_ms: u64,
+    pub harness_version: String,
+    /// Hash of the resolved suite.
+    pub suite_hash: Id,
+    /// The suite with `${env:NAME}` unresolved.
+    pub suite: Suite,
+    pub arms: Vec<Arm>,
+    pub blocks: Vec<Block>,
+    /// Warm-up prompts, shared by all arms; they are never measured.
+    pub warmup: Vec<Vec<Message>>,
+    /// Samples are written to `samples.jsonl`, each once, and read back from there.
+    #[serde(skip)]
+    pub samples: Vec<Sample>,
+    /// Prompts with `${env:NAME}` resolved, where a task's template has any: by sample. Never written.
+    #[serde(skip)]
+    pub live_messages: std::collections::BTreeMap<u32, Vec<Message>>,
+}

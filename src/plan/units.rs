@@ -1,0 +1,103 @@
+//! The plan's units: who asks what, when, with which seed. All derived from the plan, so that they are the same on one
+//! machine or on fifty, today or after a resume.
+
+use super::types::{Block, Message, Phase, Plan, Sample, Slot, Unit};
+use crate::units::Id;
+
+impl Plan {
+    /// The slots of the measured phase in the order in which they run.
+    pub fn slots(&self) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        for block in &self.blocks {
+            for &arm in &block.order {
+                slots.push(Slot { index: slots.len() as u32, block: block.index, arm });
+            }
+        }
+        slots
+    }
+
+    /// Measured requests of one slot, in order.
+    pub fn units_of(&self, slot: Slot) -> Vec<Unit> {
+        let Some(block) = self.blocks.get(slot.block as usize) else {
+            return Vec::new();
+        };
+        let before = self.items_before(block);
+        let unit = |(position, &(sample, repeat)): (usize, &(u32, u32))| {
+            self.unit(slot, sample, repeat, before + position as u64, position as u32)
+        };
+        block.items.iter().enumerate().filter_map(unit).collect()
+    }
+
+    /// Warm-up requests of one arm.
+    pub fn warmup_units(&self, arm: usize) -> Vec<Unit> {
+        let Some(name) = self.arms.get(arm).map(|a| a.name.as_str()) else {
+            return Vec::new();
+        };
+        (0..self.warmup.len() as u32)
+            .map(|index| Unit {
+                id: unit_id(name, Phase::Warmup, u64::from(index)),
+                pair: Id::of("warmup-pair", &[&index.to_le_bytes()]),
+                arm,
+                phase: Phase::Warmup,
+                sample: index,
+                repeat: 0,
+                block: 0,
+                slot: arm as u32,
+                position: index,
+                seed: 0,
+            })
+            .collect()
+    }
+
+    /// Requests of the measured phase: samples × repeats × arms.
+    pub fn requests(&self) -> u64 {
+        self.blocks.iter().map(|b| (b.items.len() * b.order.len()) as u64).sum()
+    }
+
+    /// What is sent for a sample before truncation, with the environment filled in.
+    pub fn live_messages(&self, sample: u32) -> &[Message] {
+        let own = || self.samples.get(sample as usize).map(|s| s.messages.as_slice()).unwrap_or_default();
+        self.live_messages.get(&sample).map_or_else(own, Vec::as_slice)
+    }
+
+    fn items_before(&self, block: &Block) -> u64 {
+        self.blocks.iter().take(block.index as usize).map(|b| b.items.len() as u64).sum()
+    }
+
+    fn unit(&self, slot: Slot, sample: u32, repeat: u32, index: u64, position: u32) -> Option<Unit> {
+        let arm = self.arms.get(slot.arm)?;
+        let sample_of = self.samples.get(sample as usize)?;
+        Some(Unit {
+            id: unit_id(&arm.name, Phase::Measured, index),
+            pair: pair_key(sample_of, repeat),
+            arm: slot.arm,
+            phase: Phase::Measured,
+            sample,
+            repeat,
+            block: slot.block,
+            slot: slot.index,
+            position,
+            seed: request_seed(self.suite.sampling.seed, sample_of, repeat),
+        })
+    }
+}
+
+/// hash(arm, phase, stage, index). There is one stage until load has several.
+fn unit_id(arm: &str, phase: Phase, index: u64) -> Id {
+    let phase: &[u8] = match phase {
+        Phase::Warmup => b"warmup",
+        Phase::Measured => b"measured",
+    };
+    Id::of("unit", &[arm.as_bytes(), phase, &0_u16.to_le_bytes(), &index.to_le_bytes()])
+}
+
+/// hash(task, untruncated prompt, occurrence, repeat); the prompt's hash covers task and prompt.
+pub fn pair_key(sample: &Sample, repeat: u32) -> Id {
+    Id::of("pair", &[&sample.prompt_hash.0, &sample.occurrence.to_le_bytes(), &repeat.to_le_bytes()])
+}
+
+/// hash(suite seed, sample, repeat), 31 bits: equal in all arms, different between repeats.
+fn request_seed(suite_seed: u64, sample: &Sample, repeat: u32) -> u32 {
+    let id = Id::of("seed", &[&suite_seed.to_le_bytes(), &pair_key(sample, repeat).0]);
+    (id.as_u64() & 0x7fff_ffff) as u32
+}
