@@ -74,7 +74,8 @@ async fn an_arm_twice_as_fast_shows_twice_the_rate() {
 #[tokio::test(start_paused = true)]
 async fn concurrency_is_what_the_server_sees() {
     for concurrency in [1, 3, 8] {
-        let sim = Sim::new(&suite(96, concurrency, "")).with("base", profile(json!({}))).with("fast", profile(json!({})));
+        let sim =
+            Sim::new(&suite(96, concurrency, "")).with("base", profile(json!({}))).with("fast", profile(json!({})));
         let run = sim.run().await;
         let stats = run.transport.stats("fast").unwrap();
         assert_eq!(stats.peak_in_flight, concurrency as usize);
@@ -230,8 +231,7 @@ async fn sequential_arms_run_one_after_the_other() {
 async fn together_no_arm_waits_for_another() {
     let hosts = "arms: together\nnoise_floor: false\n";
     let slow = json!({"ttft_ms": {"fixed": 200.0}, "token_gap_ms": {"fixed": 20.0}});
-    let run =
-        Sim::new(&suite(96, 4, hosts)).with("base", profile(slow)).with("fast", profile(json!({}))).run().await;
+    let run = Sim::new(&suite(96, 4, hosts)).with("base", profile(slow)).with("fast", profile(json!({}))).run().await;
     checks::every_unit_has_one_final_attempt(&run);
     let end = |arm: &str| {
         let ends = measured(&run.events).into_iter().filter(|a| a.arm == arm).filter_map(|a| a.timeline.eof_us);

@@ -128,7 +128,9 @@ fn tokens(rows: &[&Row]) -> Tokens {
 pub fn total_spend(price: &Price, run: &Run, rates: Rates<'_>, index: usize, rows: &[&Row]) -> SpendSum {
     let mut sum = SpendSum::default();
     if has_request_price(price) {
-        rows.iter().for_each(|row| sum.add(row.spend));
+        for row in rows {
+            sum.add(row.spend);
+        }
         if let Some(extras) = run.extras.get(index) {
             sum.merge(extras.unfinished_spend);
         }

@@ -135,7 +135,7 @@ pub enum Delta {
 impl Delta {
     pub fn of(pairs: &[Pair<'_>]) -> Delta {
         let both = pairs.iter().map(|p| (p.sample, &p.cluster, p.baseline));
-        let binary = pairs.iter().all(|p| p.candidate == 0.0 || p.candidate == 1.0);
+        let binary = pairs.iter().all(|p| is_binary(p.candidate));
         if binary && is_plain(both) {
             return Delta::Plain(counts(pairs));
         }
@@ -208,11 +208,17 @@ impl Delta {
     }
 }
 
+/// Exactly 0 or 1: what pass and fail are stored as.
+#[allow(clippy::float_cmp)] // Stored, never computed.
+fn is_binary(value: f64) -> bool {
+    value == 0.0 || value == 1.0
+}
+
 /// All values 0 or 1, no sample twice, no shared cluster.
 fn is_plain<'a>(values: impl Iterator<Item = (u32, &'a Cluster<'a>, f64)>) -> bool {
     let mut seen = BTreeSet::new();
     for (sample, cluster, value) in values {
-        let plain = (value == 0.0 || value == 1.0) && matches!(cluster, Cluster::Own(_)) && seen.insert(sample);
+        let plain = is_binary(value) && matches!(cluster, Cluster::Own(_)) && seen.insert(sample);
         if !plain {
             return false;
         }

@@ -29,7 +29,7 @@ pub struct Speeds<'a> {
     pub seed: u64,
 }
 
-impl<'a> Speeds<'a> {
+impl Speeds<'_> {
     pub fn resampling(&self, arms: ArmPair, what: &str, level: f64) -> Resampling {
         let (baseline, candidate) = ((arms.baseline as u64).to_le_bytes(), (arms.candidate as u64).to_le_bytes());
         let id = Id::of("bootstrap", &[&self.seed.to_le_bytes(), &baseline, &candidate, what.as_bytes()]);

@@ -55,6 +55,7 @@ pub fn summarize(input: &AnalyzeInput<'_>, run: &Run) -> Result<Summary, Analyze
     for (matched, summary) in matched.iter().zip(&comparisons) {
         findings.extend(validity::optimization_inert(plan, matched, summary));
     }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let texts = texts(input, &matched)?;
     let evidence = Evidence { plan, speeds, withdrawn: &withdrawn };
     let mut gates = Vec::new();

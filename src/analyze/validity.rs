@@ -170,11 +170,25 @@ fn sampling_of(deployment: &Deployment) -> Vec<(&'static str, Option<Value>)> {
         "stop" => (!stop.is_empty()).then(|| Value::from(stop.clone())),
         _ => None,
     };
-    SAMPLING_KEYS.map(|key| (key, deployment.body.get(key).map_or_else(|| own(key), |v| Some(v.clone())))).to_vec()
+    let patched = |key: &str| deployment.body.get(key).map_or_else(|| own(key), |v| Some(v.clone()));
+    SAMPLING_KEYS.map(|key| (key, patched(key).and_then(plain))).to_vec()
+}
+
+/// `null` deletes a key, and 0 is 0.0.
+fn plain(value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Number(number) => number.as_f64().map(Value::from),
+        other => Some(other),
+    }
 }
 
 fn shown(value: Option<&Value>) -> String {
-    value.map_or_else(|| "unset".to_owned(), Value::to_string)
+    match value {
+        None => "unset".to_owned(),
+        Some(Value::Number(number)) => number.as_f64().map_or_else(|| number.to_string(), |n| n.to_string()),
+        Some(other) => other.to_string(),
+    }
 }
 
 /// Arms that fail or are cut at different rates lose different samples: what is left isn't the same question.

@@ -16,7 +16,9 @@ pub enum CliError {
     Suite(Diagnostics),
     #[error("these environment variables are not set: {}; the suite names them as ${{env:NAME}}", .0.join(", "))]
     MissingEnv(Vec<String>),
-    #[error("deployment `{deployment}` takes its key from ${variable}, which is not set; export it, or remove `api_key_env`")]
+    #[error(
+        "deployment `{deployment}` takes its key from ${variable}, which is not set; export it, or remove `api_key_env`"
+    )]
     MissingKey { deployment: String, variable: String },
     #[error("{0}")]
     Usage(String),

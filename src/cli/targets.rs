@@ -74,8 +74,8 @@ pub fn serve(
     listen: SocketAddr,
     world: &Arc<dyn World>,
 ) -> Result<Server, CliError> {
-    let profile = Profile::load(reference)
-        .map_err(|error| CliError::Profile { deployment: deployment.to_owned(), error })?;
+    let profile =
+        Profile::load(reference).map_err(|error| CliError::Profile { deployment: deployment.to_owned(), error })?;
     let base = Path::new(reference).parent().unwrap_or(Path::new("."));
     let book = AnswerBook::of_profile(&profile, base)?;
     Ok(Server::start(profile, book, seed, listen, world.clock())?)

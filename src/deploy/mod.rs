@@ -9,9 +9,9 @@ pub mod dialect;
 pub mod openai_chat;
 pub mod outcome;
 pub mod probe;
+pub mod simulated;
 pub mod sockets;
 pub mod sse;
-pub mod simulated;
 pub mod transport;
 pub mod watch;
 

@@ -90,10 +90,8 @@ fn built(spec: &GraderSpec, depth: usize) -> Result<Built, GradeError> {
     if depth > MAX_NESTING {
         return Err(GradeError::TooDeep { grader: grader() });
     }
-    let setting = |setting, ok: bool, must, is| if ok {
-        Ok(())
-    } else {
-        Err(GradeError::Setting { grader: grader(), setting, must, is })
+    let setting = |setting, ok: bool, must, is| {
+        if ok { Ok(()) } else { Err(GradeError::Setting { grader: grader(), setting, must, is }) }
     };
     setting("weight", spec.weight.is_finite() && spec.weight >= 0.0, "a number of at least 0", spec.weight)?;
     if let Some(threshold) = spec.threshold {

@@ -57,6 +57,8 @@ fn told(verdict: &Verdict) -> String {
             let answer = score.answer.as_deref().map_or("no answer".to_owned(), |answer| format!("answer `{answer}`"));
             format!("{word}, {answer}, {}", score.explanation.as_deref().unwrap_or_default())
         }
-        Verdict::Unscored { why, detail } => format!("unscored ({}), {}", why.name(), detail.as_deref().unwrap_or_default()),
+        Verdict::Unscored { why, detail } => {
+            format!("unscored ({}), {}", why.name(), detail.as_deref().unwrap_or_default())
+        }
     }
 }

@@ -309,9 +309,9 @@ impl Json {
             Json::Number(digits) => digits.parse::<Number>().map_or(Value::Null, Value::Number),
             Json::Text(text) => Value::String(text.clone()),
             Json::List(items) => Value::Array(items.iter().map(Json::to_value).collect()),
-            Json::Object(members) => {
-                Value::Object(members.iter().map(|(name, value)| (name.clone(), value.to_value())).collect::<Map<_, _>>())
-            }
+            Json::Object(members) => Value::Object(
+                members.iter().map(|(name, value)| (name.clone(), value.to_value())).collect::<Map<_, _>>(),
+            ),
         }
     }
 }

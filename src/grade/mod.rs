@@ -38,6 +38,6 @@ pub use extract::{EXTRACTIONS, Extraction};
 pub use fold::fold;
 pub use grader::{AnswerText, FieldRenderer, Grader};
 pub use judge_outcome::grade_request;
-pub use run::{RunGrader, render};
 pub use reasoning::{ReasoningEnd, SplitReply, split_reasoning};
+pub use run::{RunGrader, render};
 pub use score::{GraderRecord, Score, ScoreRecord, Unscored, Verdict};

@@ -43,7 +43,11 @@ impl Number {
         let decimal = if digits.is_empty() {
             Decimal { negative: false, digits: String::new(), exponent: 0 }
         } else {
-            Decimal { negative, digits: digits.to_owned(), exponent: exponent - i64::try_from(frac.len()).ok()? + i64::try_from(trailing).ok()? }
+            Decimal {
+                negative,
+                digits: digits.to_owned(),
+                exponent: exponent - i64::try_from(frac.len()).ok()? + i64::try_from(trailing).ok()?,
+            }
         };
         Some(Number { percent: false, ratio: decimal.ratio(), approx: decimal.approx(), decimal: Some(decimal) })
     }
@@ -150,11 +154,7 @@ impl Decimal {
         let magnitude: i128 = self.digits.parse().ok()?;
         let signed = if self.negative { -magnitude } else { magnitude };
         let power = 10_i128.checked_pow(u32::try_from(self.exponent.unsigned_abs()).ok()?)?;
-        if self.exponent >= 0 {
-            Ratio::new(signed.checked_mul(power)?, 1)
-        } else {
-            Ratio::new(signed, power)
-        }
+        if self.exponent >= 0 { Ratio::new(signed.checked_mul(power)?, 1) } else { Ratio::new(signed, power) }
     }
 
     fn approx(&self) -> f64 {

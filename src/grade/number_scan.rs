@@ -6,8 +6,8 @@
 
 use super::fold::is_unspaced;
 use super::number::Number;
-pub use super::number_prepare::prepare;
 use super::number_prepare::GROUP_SPACE;
+pub use super::number_prepare::prepare;
 use crate::spec::NumberLocale;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,14 @@ pub struct Token {
 enum Shape {
     Unreadable,
     /// Spans within the prepared text.
-    Number { core: (usize, usize), exponent: i64, denominator: Option<(usize, usize)>, whole: Option<(usize, usize)>, negative: bool, percent: bool },
+    Number {
+        core: (usize, usize),
+        exponent: i64,
+        denominator: Option<(usize, usize)>,
+        whole: Option<(usize, usize)>,
+        negative: bool,
+        percent: bool,
+    },
 }
 
 /// Walks prepared text from one token to the next.
@@ -67,7 +74,9 @@ impl Iterator for Scanner<'_> {
     fn next(&mut self) -> Option<Token> {
         while let Some(c) = self.get(self.at) {
             let starts = c.is_ascii_digit()
-                || (c == '.' && self.is_digit(self.at + 1) && self.before(self.at).is_none_or(|b| b != '.' && !b.is_alphanumeric()));
+                || (c == '.'
+                    && self.is_digit(self.at + 1)
+                    && self.before(self.at).is_none_or(|b| b != '.' && !b.is_alphanumeric()));
             if !starts {
                 match c {
                     '(' | '[' => self.depth += 1,
@@ -106,7 +115,11 @@ impl Scanner<'_> {
     fn is_part_of_word(&self) -> bool {
         let Some(before) = self.before(self.at) else { return false };
         match before {
-            '^' | '_' if self.before(self.at - 1).is_some_and(|c| c.is_alphanumeric() || matches!(c, '}' | ')' | '^')) => true,
+            '^' | '_'
+                if self.before(self.at - 1).is_some_and(|c| c.is_alphanumeric() || matches!(c, '}' | ')' | '^')) =>
+            {
+                true
+            }
             '-' => self.before(self.at - 1).is_some_and(is_word_letter) || (self.before(self.at - 1) == Some('^')),
             c if is_word_letter(c) => !self.follows_currency_code(),
             _ => false,
@@ -114,7 +127,16 @@ impl Scanner<'_> {
     }
 
     fn follows_currency_code(&self) -> bool {
-        let letters: Vec<char> = self.chars.get(..self.at).unwrap_or_default().iter().rev().take(4).take_while(|c| is_word_letter(**c)).copied().collect();
+        let letters: Vec<char> = self
+            .chars
+            .get(..self.at)
+            .unwrap_or_default()
+            .iter()
+            .rev()
+            .take(4)
+            .take_while(|c| is_word_letter(**c))
+            .copied()
+            .collect();
         let word: String = letters.iter().rev().collect::<String>().to_ascii_lowercase();
         word.len() > 1 && CURRENCY_CODES.contains(&word.as_str())
     }
@@ -170,7 +192,14 @@ impl Scanner<'_> {
             end: after,
             remark: self.depth > 0,
             shape: if readable {
-                Shape::Number { core: core_span, exponent, denominator, whole, negative: self.is_negative(start), percent }
+                Shape::Number {
+                    core: core_span,
+                    exponent,
+                    denominator,
+                    whole,
+                    negative: self.is_negative(start),
+                    percent,
+                }
             } else {
                 Shape::Unreadable
             },
@@ -236,8 +265,15 @@ impl Scanner<'_> {
 
     /// Reads `a/b` and `w a/b` behind or from a core that ends at `end`: whole part, core and denominator as spans.
     #[expect(clippy::type_complexity, reason = "three spans, named where they are used")]
-    fn fraction(&self, core: (usize, usize), end: &mut usize, plain: bool, readable: &mut bool) -> (Option<(usize, usize)>, (usize, usize), Option<(usize, usize)>) {
-        let integral = |span: (usize, usize)| self.chars.get(span.0..span.1).is_some_and(|s| s.iter().all(char::is_ascii_digit));
+    fn fraction(
+        &self,
+        core: (usize, usize),
+        end: &mut usize,
+        plain: bool,
+        readable: &mut bool,
+    ) -> (Option<(usize, usize)>, (usize, usize), Option<(usize, usize)>) {
+        let integral =
+            |span: (usize, usize)| self.chars.get(span.0..span.1).is_some_and(|s| s.iter().all(char::is_ascii_digit));
         if let Some(den) = self.denominator(*end) {
             *end = den.1;
             *readable &= plain && integral(core);
@@ -280,7 +316,8 @@ impl Scanner<'_> {
 
     fn currency_before(&self, start: usize) -> bool {
         self.before(start).is_some_and(is_currency)
-            || (self.before(start) == Some(' ') && start.checked_sub(2).and_then(|i| self.get(i)).is_some_and(is_currency))
+            || (self.before(start) == Some(' ')
+                && start.checked_sub(2).and_then(|i| self.get(i)).is_some_and(is_currency))
     }
 
     /// `million` and the like, `k`, `M`, `bn` behind an amount of money: the power of ten, and where the word ends.
@@ -380,7 +417,9 @@ fn read_core(core: &str, locale: NumberLocale) -> Option<(String, String)> {
     if !frac.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let Some(separator) = int.chars().find(|c| !c.is_ascii_digit()) else { return Some((int.to_owned(), frac.to_owned())) };
+    let Some(separator) = int.chars().find(|c| !c.is_ascii_digit()) else {
+        return Some((int.to_owned(), frac.to_owned()));
+    };
     if separator != group && !matches!(separator, '\'' | '_' | GROUP_SPACE) {
         return None;
     }
@@ -389,7 +428,8 @@ fn read_core(core: &str, locale: NumberLocale) -> Option<(String, String)> {
     let (last, middle) = rest.split_last()?;
     let digits = |text: &str, sizes: &[usize]| sizes.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     let western = digits(first, &[1, 2, 3]) && middle.iter().all(|g| digits(g, &[3]));
-    let indian = separator == ',' && !middle.is_empty() && digits(first, &[1, 2]) && middle.iter().all(|g| digits(g, &[2]));
+    let indian =
+        separator == ',' && !middle.is_empty() && digits(first, &[1, 2]) && middle.iter().all(|g| digits(g, &[2]));
     let grouped = digits(last, &[3]) && !first.starts_with('0') && (western || indian);
     grouped.then(|| (groups.concat(), frac.to_owned()))
 }
@@ -432,7 +472,9 @@ mod tests {
 
     #[test]
     fn what_is_no_single_number_is_unreadable_as_a_whole() {
-        for text in ["10-15", "1.234,56", "1.2.3", "12/31/2024", "2024-01-15", "10:30", "0x1F", "3,5", "2^10", "1/0", "10–15"] {
+        for text in
+            ["10-15", "1.234,56", "1.2.3", "12/31/2024", "2024-01-15", "10:30", "0x1F", "3,5", "2^10", "1/0", "10–15"]
+        {
             let found = tokens(text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
             assert!(!found[0].1, "{text} was read: {found:?}");

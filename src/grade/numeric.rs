@@ -145,7 +145,17 @@ fn in_clause(clause: &str, locale: NumberLocale) -> Option<Found> {
 /// A clause that begins by saying that there is no answer; later numbers in it are none.
 fn abstains(clause: &str) -> bool {
     const WORDS: [&str; 11] = [
-        "unknown", "none", "undefined", "unclear", "n/a", "cannot", "can't", "i don't know", "i do not know", "not enough", "indeterminate",
+        "unknown",
+        "none",
+        "undefined",
+        "unclear",
+        "n/a",
+        "cannot",
+        "can't",
+        "i don't know",
+        "i do not know",
+        "not enough",
+        "indeterminate",
     ];
     WORDS.iter().any(|word| clause.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word)))
 }
@@ -186,11 +196,35 @@ fn equation_end(chars: &[char]) -> usize {
 /// Whether nothing but signs and words such as "about" stands before a clause's first number.
 fn is_filler(lead: &[char]) -> bool {
     const WORDS: [&str; 27] = [
-        "about", "approximately", "roughly", "around", "exactly", "precisely", "simply", "just", "therefore", "thus", "equal", "equals", "to", "is", "a", "an", "the", "of",
-        "total", "number", "value", "now", "be", "usd", "eur", "only", "approx",
+        "about",
+        "approximately",
+        "roughly",
+        "around",
+        "exactly",
+        "precisely",
+        "simply",
+        "just",
+        "therefore",
+        "thus",
+        "equal",
+        "equals",
+        "to",
+        "is",
+        "a",
+        "an",
+        "the",
+        "of",
+        "total",
+        "number",
+        "value",
+        "now",
+        "be",
+        "usd",
+        "eur",
+        "only",
+        "approx",
     ];
     let text: String = lead.iter().collect();
-    text.split(|c: char| !c.is_alphabetic()).all(|word| {
-        word.chars().count() <= 1 || WORDS.contains(&word.to_ascii_lowercase().as_str())
-    })
+    text.split(|c: char| !c.is_alphabetic())
+        .all(|word| word.chars().count() <= 1 || WORDS.contains(&word.to_ascii_lowercase().as_str()))
 }

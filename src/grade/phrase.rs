@@ -79,7 +79,8 @@ pub fn last_boxed(text: &str) -> Option<&str> {
     // Unbalanced boxes are walked over at most this often, so that a text of nothing but `\boxed{` stays cheap.
     for _ in 0..64 {
         let head = text.get(..end)?;
-        let (at, name) = BOXES.iter().filter_map(|name| head.rfind(name).map(|at| (at, name))).max_by_key(|(at, _)| *at)?;
+        let (at, name) =
+            BOXES.iter().filter_map(|name| head.rfind(name).map(|at| (at, name))).max_by_key(|(at, _)| *at)?;
         let inner = text.get(at + name.len()..)?;
         if let Some(close) = balanced_end(inner) {
             return inner.get(..close);

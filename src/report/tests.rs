@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::analyze::Summary;
-use crate::analyze::summary::{GateVerdict, RunVerdict};
+use crate::analyze::summary::{Cost, CostRatios, GateVerdict, Latency, RunVerdict, Stability, Throughput, Tokens};
 
 const GENERATED: u64 = 1_796_120_000_000;
 
@@ -14,11 +14,11 @@ fn page() -> String {
 fn bare() -> Summary {
     let mut summary = sample::summary();
     for arm in summary.arms.values_mut() {
-        arm.latency = Default::default();
-        arm.throughput = Default::default();
-        arm.tokens = Default::default();
-        arm.cost = Default::default();
-        arm.stability = Default::default();
+        arm.latency = Latency::default();
+        arm.throughput = Throughput::default();
+        arm.tokens = Tokens::default();
+        arm.cost = Cost::default();
+        arm.stability = Stability::default();
         arm.quality = BTreeMap::new();
         arm.server = BTreeMap::new();
         arm.requests = BTreeMap::new();
@@ -28,7 +28,7 @@ fn bare() -> Summary {
     for comparison in &mut summary.comparisons {
         comparison.speed = BTreeMap::new();
         comparison.quality = BTreeMap::new();
-        comparison.cost = Default::default();
+        comparison.cost = CostRatios::default();
         comparison.noise_floor = None;
         comparison.answers_changed = None;
         comparison.flip_rate = None;
@@ -85,10 +85,10 @@ fn all_reports(summary: &Summary) -> Vec<(&'static str, String)> {
 
 #[test]
 fn absent_and_broken_figures_are_dashes_everywhere() {
+    let words = regex::Regex::new(r"\b(NaN|nan|inf|Infinity|null|None|undefined)\b|Some\(").unwrap();
     for summary in [bare(), poisoned()] {
         for (format, text) in all_reports(&summary) {
             let text = text.replace(include_str!("../../reports/report.js"), "");
-            let words = regex::Regex::new(r"\b(NaN|nan|inf|Infinity|null|None|undefined)\b|Some\(").unwrap();
             let found = words.find(&text).map(|found| &text[found.start().saturating_sub(40)..found.end()]);
             assert_eq!(found, None, "{format}");
             assert!(text.contains(format::ABSENT), "{format} has no dash");
@@ -269,6 +269,13 @@ fn the_page_says_what_the_reader_must_know_first() {
     summary.run.complete = true;
     let page = html(&summary, GENERATED).unwrap();
     assert!(!page.contains("SIMULATED") && !page.contains("Incomplete run"));
+}
+
+#[test]
+fn a_finding_that_holds_a_candidate_back_is_named() {
+    let mut summary = sample::summary();
+    summary.gates.retain(|gate| gate.arm != "kv-q4" || gate.verdict == GateVerdict::Pass);
+    assert!(html(&summary, GENERATED).unwrap().contains("held back by a finding: error_rate_differs"));
 }
 
 #[test]

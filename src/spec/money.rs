@@ -6,8 +6,8 @@ use super::suite::Price;
 
 const TOKENS_PER_PRICE: u64 = 1_000_000;
 
-/// USD of one request by its tokens. `input` is the whole prompt, `cached` the part of it that came from a cache (OpenAI's
-/// way of counting), `output` all generated tokens, reasoning included.
+/// USD of one request by its tokens. `input` is the whole prompt, `cached` the part of it that came from a cache (the
+/// way in which `OpenAI` counts), `output` all generated tokens, reasoning included.
 ///
 /// Absent where a count that has a price is unknown, and where the price names neither tokens nor requests (a GPU's
 /// hours are not told by a request). Cached tokens that a server does not tell are billed as it bills them: none.
@@ -32,12 +32,8 @@ pub fn spend(price: &Price, input: Option<u64>, cached: Option<u64>, output: Opt
 
 /// Whether requests or tokens have a price of their own (beside or instead of GPU hours).
 pub fn has_request_price(price: &Price) -> bool {
-    let parts = [
-        price.input_usd_per_mtok,
-        price.cached_input_usd_per_mtok,
-        price.output_usd_per_mtok,
-        price.usd_per_request,
-    ];
+    let parts =
+        [price.input_usd_per_mtok, price.cached_input_usd_per_mtok, price.output_usd_per_mtok, price.usd_per_request];
     parts.iter().any(Option::is_some)
 }
 

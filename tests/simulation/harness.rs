@@ -25,7 +25,8 @@ pub fn suite(samples: usize, concurrency: u32, more: &str) -> String {
         text.insert_str(0, "noise_floor: true\n");
     }
     for index in 0..samples {
-        let _ = writeln!(text, "        - {{question: \"What is number {index}?\", answer: \"the number {index} it is\"}}");
+        let _ =
+            writeln!(text, "        - {{question: \"What is number {index}?\", answer: \"the number {index} it is\"}}");
     }
     text
 }

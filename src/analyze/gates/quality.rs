@@ -48,15 +48,11 @@ fn case(evidence: &Evidence<'_>, matched: &Matched<'_>, asked: &Asked<'_>, scope
             left_out += 1;
             continue;
         };
-        match pair.candidate.graded.metric(asked.metric) {
-            Some(candidate) => {
-                scored.push(Pair::of(pair.baseline, baseline, candidate));
-                harsh.push(Pair::of(pair.baseline, baseline, candidate));
-            }
-            None => {
-                candidate_unscored += 1;
-                harsh.push(Pair::of(pair.baseline, baseline, 0.0));
-            }
+        let candidate = pair.candidate.graded.metric(asked.metric);
+        harsh.push(Pair::of(pair.baseline, baseline, candidate.unwrap_or(0.0)));
+        match candidate {
+            Some(candidate) => scored.push(Pair::of(pair.baseline, baseline, candidate)),
+            None => candidate_unscored += 1,
         }
     }
     let rows = evidence.rows(matched.arms.candidate, scope);
@@ -113,12 +109,12 @@ fn loss(case: &Case, asked: &Asked<'_>, adjusted: Option<f64>, family: usize) ->
     let estimate = case.scored.at_confidence(asked.confidence);
     let shown = format!("Δ = {}, margin {} pp", points(&estimate), number(100.0 * asked.margin));
     let Some((within, beyond)) = case.p else {
-        return (GateVerdict::Inconclusive, format!("{shown}: {} sample is too few to tell", case.scored.n()));
+        return (GateVerdict::Inconclusive, format!("{shown}: fewer than two independent samples tell nothing"));
     };
     if adjusted.is_some_and(|p| p <= alpha) {
         let harsh = case.harsh.at_confidence(asked.confidence);
         let reason = if beyond <= alpha {
-            format!("{shown}: the loss is beyond the margin (p = {})", p_text(beyond))
+            format!("{shown}: the loss is beyond the margin ({})", p_text(beyond))
         } else {
             format!("{shown}: with its unscored answers as failures Δ = {}, beyond the margin", points(&harsh))
         };
@@ -126,7 +122,7 @@ fn loss(case: &Case, asked: &Asked<'_>, adjusted: Option<f64>, family: usize) ->
     }
     let harsh_within = case.harsh_p.is_some_and(|(within, _)| within <= alpha);
     if within <= alpha && harsh_within {
-        return (GateVerdict::Pass, format!("{shown}: within the margin (p = {})", p_text(within)));
+        return (GateVerdict::Pass, format!("{shown}: within the margin ({})", p_text(within)));
     }
     if within <= alpha {
         let harsh = case.harsh.at_confidence(asked.confidence);
@@ -136,7 +132,7 @@ fn loss(case: &Case, asked: &Asked<'_>, adjusted: Option<f64>, family: usize) ->
     }
     let uncorrected = case.p_beyond().is_some_and(|p| p <= alpha);
     let reason = if uncorrected && family > 1 {
-        format!("{shown}: beyond the margin alone (p = {}), not among {family}", p_text(beyond))
+        format!("{shown}: beyond the margin alone ({}), not among {family}", p_text(beyond))
     } else {
         format!("{shown}: {}", undecided(case, asked, &estimate, within))
     };
@@ -146,8 +142,8 @@ fn loss(case: &Case, asked: &Asked<'_>, adjusted: Option<f64>, family: usize) ->
 fn undecided(case: &Case, asked: &Asked<'_>, estimate: &Estimate, within: f64) -> String {
     let needed = case.scored.n_needed(asked.margin, asked.confidence).filter(|n| *n > case.scored.n());
     let needs = needed.map_or_else(
-        || format!("{} samples don't decide (p = {})", case.scored.n(), p_text(within)),
-        |n| format!("needs about {} samples, has {}", rounded(n), case.scored.n()),
+        || format!("{} samples don't decide ({})", case.scored.n(), p_text(within)),
+        |n| format!("needs about {} samples, has {} ({})", rounded(n), case.scored.n(), p_text(within)),
     );
     let worse = estimate.high.is_some_and(|high| high < 0.0);
     if worse { format!("worse, size undecided: {needs}") } else { needs }
@@ -191,7 +187,7 @@ fn share_text(estimate: &Estimate) -> String {
 }
 
 fn p_text(p: f64) -> String {
-    if p < 0.0005 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+    if p < 0.0005 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }
 
 /// Two digits are all that such a number can promise.

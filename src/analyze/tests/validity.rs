@@ -60,7 +60,7 @@ fn another_sampling_invalidates_the_comparison() {
     by_body.deployments[1].body.insert("temperature".into(), json!(0.7));
     assert_eq!(severity(&summary(&by_body, plain), "sampling_differs"), Some(Severity::Invalid));
     let mut same = gated(200);
-    same.deployments[1].body.insert("temperature".into(), json!(0.0));
+    same.deployments[1].body.insert("temperature".into(), json!(0));
     assert_eq!(severity(&summary(&same, plain), "sampling_differs"), None);
 }
 

@@ -117,4 +117,53 @@ mod tests {
         let undefined = message(&profile(|source| source.right = "{{ b }}".to_owned()));
         assert!(undefined.contains("`right` for row 1 of rows.jsonl"), "{undefined}");
     }
+
+    /// Prompts of the shipped demo's tasks, as a plan would send them.
+    fn demo_prompts() -> Vec<String> {
+        let world = crate::world::FixedWorld::new(&[]);
+        let source = crate::spec::SuiteSource::Builtin("demo".to_owned());
+        let suite = crate::spec::load(source, &world, &crate::spec::LoadOptions::default()).unwrap().suite;
+        let prompts = suite.tasks.iter().flat_map(|task| {
+            let rows = dataset::read(task, None).unwrap();
+            let contents =
+                |row: &Row| task.messages.iter().map(|m| template::render_text(&m.content, row).unwrap()).collect();
+            rows.iter().map(contents).collect::<Vec<Vec<String>>>()
+        });
+        prompts.map(|contents| prompt_text(contents.iter().map(String::as_str))).collect()
+    }
+
+    /// How many of the prompts a profile answers right in its first call; every one must be known.
+    fn right(name: &str, prompts: &[String], shown: impl Fn(&str) -> String) -> Vec<bool> {
+        let profile = Profile::builtin(name).unwrap();
+        let book = AnswerBook::of_profile(&profile, Path::new("/")).unwrap();
+        let draws = crate::deploy::simulated::Draws {
+            errors: &profile.errors,
+            nondeterminism: crate::deploy::simulated::Nondeterminism::default(),
+            seed: 1,
+            call: 0,
+            temperature: 0.0,
+            request_seed: 0,
+            chatter_tokens: 10,
+        };
+        prompts.iter().map(|p| book.answer(&shown(p), &draws).right.unwrap_or_else(|| panic!("unknown: {p}"))).collect()
+    }
+
+    #[test]
+    fn the_demo_profiles_know_every_prompt_of_the_demo_and_differ_as_they_say() {
+        let prompts = demo_prompts();
+        assert!(prompts.len() >= 200, "{}", prompts.len());
+        let whole = |prompt: &str| prompt.to_owned();
+        let tail = |prompt: &str| prompt.chars().skip(prompt.chars().count().saturating_sub(1_000)).collect::<String>();
+        let baseline = right("demo-baseline", &prompts, whole);
+        let count = |answers: &[bool]| answers.iter().filter(|r| **r).count();
+        let share = count(&baseline) as f64 / prompts.len() as f64;
+        assert!((0.8..0.95).contains(&share), "{share}");
+        assert_eq!(right("demo-speculative", &prompts, whole), baseline);
+        assert_eq!(right("demo-truncated", &prompts, whole), baseline);
+        let quantized = right("demo-quantized", &prompts, whole);
+        let lost = count(&baseline) as i64 - count(&quantized) as i64;
+        assert!((1..=5).contains(&lost), "{lost} fewer right answers");
+        let truncated = right("demo-truncated", &prompts, tail);
+        assert!(count(&truncated) + 30 < count(&baseline), "{} of {}", count(&truncated), count(&baseline));
+    }
 }

@@ -163,9 +163,11 @@ fn value(value: &Value) -> String {
             (None, None) => format::ABSENT.to_owned(),
         },
         Value::String(text) => clipped(&one_line(text), 400),
-        Value::Array(items) => clipped(&items.iter().map(self::value).collect::<Vec<_>>().join(", "), 1_000),
+        Value::Array(items) => {
+            clipped(&items.iter().map(|item| clipped(&self::value(item), 160)).collect::<Vec<_>>().join(", "), 1_000)
+        }
         Value::Object(map) => {
-            let entries = map.iter().map(|(key, item)| format!("{}: {}", name(key), self::value(item)));
+            let entries = map.iter().map(|(key, item)| format!("{}: {}", name(key), clipped(&self::value(item), 160)));
             clipped(&entries.collect::<Vec<_>>().join(" · "), 1_000)
         }
     }

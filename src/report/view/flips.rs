@@ -145,7 +145,9 @@ fn word_diff(before: &str, after: &str) -> (Vec<Piece>, Vec<Piece>) {
         |pieces: &[Piece]| pieces.iter().any(|piece| !piece.marked && piece.text.contains(char::is_alphanumeric));
     if !common(&left) {
         for side in [&mut left, &mut right] {
-            side.iter_mut().for_each(|piece| piece.marked = false);
+            for piece in side.iter_mut() {
+                piece.marked = false;
+            }
         }
     }
     (left, right)
