@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A monotonic instant: nanoseconds since the run's anchor (see [`crate::world::Clock`]).
+/// A monotonic instant: nanoseconds since the run's anchor (see `world::Clock`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mono(pub u64);
 
