@@ -31,7 +31,7 @@ def setup() -> dict:
 def ensure_environment(cache: pathlib.Path) -> pathlib.Path:
     """The virtual environment of these exact requirements and this Python; returns its interpreter."""
     requirements = HERE / "requirements.txt"
-    identity = "\n".join([requirements.read_text(), sys.version, platform.machine(), sys.executable])
+    identity = "\n".join([requirements.read_text(), str(sys.implementation.cache_tag), platform.machine(), sys.executable])
     folder = cache / f"venv-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     python = folder / "bin" / "python"
     if (folder / "complete").exists() and python.exists():

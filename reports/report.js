@@ -2,11 +2,17 @@
 // The page is complete without this script: it adds sorting, a filter for flips, and a mark that says that it ran.
 (function () {
   const root = document.documentElement;
+  // What the policy blocks anywhere in the page, also before this script ran, where the browser keeps a record of it.
   let blocked = 0;
-  document.addEventListener("securitypolicyviolation", function () {
-    blocked += 1;
+  const count = function (more) {
+    blocked += more;
     root.dataset.blocked = String(blocked);
-  });
+  };
+  if (window.ReportingObserver) {
+    new ReportingObserver(function (reports) { count(reports.length); }, { types: ["csp-violation"], buffered: true }).observe();
+  } else {
+    document.addEventListener("securitypolicyviolation", function () { count(1); });
+  }
   root.dataset.blocked = "0";
   root.dataset.styled = getComputedStyle(root).getPropertyValue("--styled").trim() === "1" ? "yes" : "no";
 

@@ -101,7 +101,8 @@ fn no_room_imports_upward() {
 
 #[test]
 fn the_import_reader_sees_what_it_should() {
-    let text = "use crate::plan::Plan;\nuse crate::{spec::{self, Suite}, world::Clock,\n units};\nlet x = crate::cli::main();";
+    let text =
+        "use crate::plan::Plan;\nuse crate::{spec::{self, Suite}, world::Clock,\n units};\nlet x = crate::cli::main();";
     let names: Vec<String> = imports(text).into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, ["plan", "spec", "world", "units", "cli"]);
 }
@@ -128,7 +129,8 @@ fn files_stay_readable() {
 
 #[test]
 fn nothing_is_left_half_done() {
-    let marks = ["todo!(", "unimplemented!(", concat!("FIX", "ME"), concat!("TO", "DO"), concat!("#[ig", "nore"), "dbg!("];
+    let marks =
+        ["todo!(", "unimplemented!(", concat!("FIX", "ME"), concat!("TO", "DO"), concat!("#[ig", "nore"), "dbg!("];
     let mut wrong = Vec::new();
     for path in files("src", &[".rs"]).into_iter().chain(files("tests", &[".rs"])) {
         if path.ends_with("tests/tidy.rs") {

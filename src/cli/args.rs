@@ -8,8 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// Weigh the quality that an LLM optimization costs against the speed and money it buys.
 #[derive(Debug, Parser)]
 #[command(name = "counterpoise", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Exit codes, the first that holds: 2 bad input, 5 sandbox needed and not to be had, 4 invalid run,\n\
-    1 a gate failed, 3 inconclusive, 0 pass or no gates, 130 interrupted.")]
+#[command(
+    after_help = "Exit codes, the first that holds: 2 bad input, 5 sandbox needed and not to be had, 4 invalid run,\n\
+    1 a gate failed, 3 inconclusive, 0 pass or no gates, 130 interrupted."
+)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

@@ -37,9 +37,7 @@ pub struct Seen {
 /// Starts the consumer; it ends when every sender of the stream is gone.
 pub fn spawn(consumer: Consumer, messages: mpsc::Receiver<Message>) -> std::io::Result<JoinHandle<Seen>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    std::thread::Builder::new()
-        .name("recorder".to_owned())
-        .spawn(move || runtime.block_on(consume(consumer, messages)))
+    std::thread::Builder::new().name("recorder".to_owned()).spawn(move || runtime.block_on(consume(consumer, messages)))
 }
 
 async fn consume(mut consumer: Consumer, mut messages: mpsc::Receiver<Message>) -> Seen {

@@ -2,7 +2,7 @@
 
 use super::exit::Exit;
 use crate::analyze::AnalyzeError;
-use crate::deploy::simulated::ProfileError;
+use crate::deploy::simulated::{ProfileError, ServeError, SourceError};
 use crate::grade::GradeError;
 use crate::plan::PlanError;
 use crate::record::RecordError;
@@ -16,7 +16,9 @@ pub enum CliError {
     Suite(Diagnostics),
     #[error("these environment variables are not set: {}; the suite names them as ${{env:NAME}}", .0.join(", "))]
     MissingEnv(Vec<String>),
-    #[error("deployment `{deployment}` takes its key from ${variable}, which is not set; export it, or remove `api_key_env`")]
+    #[error(
+        "deployment `{deployment}` takes its key from ${variable}, which is not set; export it, or remove `api_key_env`"
+    )]
     MissingKey { deployment: String, variable: String },
     #[error("{0}")]
     Usage(String),
@@ -28,6 +30,10 @@ pub enum CliError {
     Record(#[from] RecordError),
     #[error("deployment `{deployment}`: {error}")]
     Profile { deployment: String, error: ProfileError },
+    #[error(transparent)]
+    Answers(#[from] SourceError),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     #[error(transparent)]
     Grade(#[from] GradeError),
     #[error("{0}")]

@@ -42,7 +42,7 @@ pub fn write_reports(
     outputs: &Outputs,
 ) -> Result<Finished, CliError> {
     let summary = analyze_run(dir, &plan)?;
-    let json = report::json(&summary);
+    let json = report::json(&summary)?;
     write_file(&dir.file("summary.json"), json.as_bytes())?;
     let html = report::html(&summary, world.wall_ms())?;
     write_file(&dir.file("report.html"), html.as_bytes())?;

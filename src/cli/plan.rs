@@ -47,7 +47,7 @@ fn describe(plan: &Plan) -> String {
         plan.warmup.len(),
     );
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(["arm", "requests", "input tokens", "output tokens", "cost", "prompts cut"]);
     for arm in &plan.arms {
         let Some(deployment) = plan.suite.deployment(&arm.deployment) else { continue };
@@ -89,7 +89,9 @@ fn estimate(plan: &Plan, deployment: &Deployment) -> ArmEstimate {
     let requests = plan.samples.len() as u64 * repeats;
     let input_tokens = characters.div_ceil(CHARS_PER_TOKEN) * repeats;
     let output_tokens_max = requests * u64::from(deployment.sampling.max_tokens);
-    let usd_max = deployment.price.as_ref().and_then(|price| money::spend(price, Some(input_tokens), Some(0), Some(output_tokens_max)));
+    let usd_max = deployment
+        .price
+        .as_ref()
+        .and_then(|price| money::spend(price, Some(input_tokens), Some(0), Some(output_tokens_max)));
     ArmEstimate { requests, input_tokens, output_tokens_max, truncated, usd_max }
 }
-

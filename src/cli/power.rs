@@ -15,7 +15,8 @@ pub fn table(plan: &Plan) -> String {
     if gates.is_empty() {
         return String::new();
     }
-    let mut text = "\npower of the quality gates (ψ = share of samples whose verdict differs between the arms)\n".to_owned();
+    let mut text =
+        "\npower of the quality gates (ψ = share of samples whose verdict differs between the arms)\n".to_owned();
     for gate in gates {
         let GateKind::Quality { metric, margin, confidence, .. } = &gate.kind else { continue };
         let n = samples_in_scope(plan, gate);

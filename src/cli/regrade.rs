@@ -64,4 +64,3 @@ fn end_reason(dir: &RunDir) -> Result<EndReason, CliError> {
     }
     Ok(reason)
 }
-

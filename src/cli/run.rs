@@ -173,10 +173,11 @@ fn chosen_arms(plan: &Plan, names: &[String]) -> Result<Vec<usize>, CliError> {
     let known = plan.arms.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", ");
     let mut chosen = BTreeMap::new();
     for name in names {
-        let index = plan.arms.iter().position(|a| a.name == *name).ok_or_else(|| plan::PlanError::UnknownArm {
-            name: name.clone(),
-            known: known.clone(),
-        })?;
+        let index = plan
+            .arms
+            .iter()
+            .position(|a| a.name == *name)
+            .ok_or_else(|| plan::PlanError::UnknownArm { name: name.clone(), known: known.clone() })?;
         chosen.insert(index, ());
     }
     Ok(chosen.into_keys().collect())
@@ -184,8 +185,12 @@ fn chosen_arms(plan: &Plan, names: &[String]) -> Result<Vec<usize>, CliError> {
 
 /// `runs/20261201T111800Z-quant-gate-1a2b3c4d`
 fn default_dir(plan: &Plan) -> PathBuf {
-    let name: String =
-        plan.suite.name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
+    let name: String = plan
+        .suite
+        .name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' })
+        .collect();
     let stamp = crate::report::format::timestamp_compact(plan.created_wall_ms);
     Path::new("runs").join(format!("{stamp}-{name}-{}", plan.suite_hash.short()))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use rust_decimal::Decimal;
@@ -9,10 +10,10 @@ use rust_decimal::Decimal;
 use super::error::CliError;
 use crate::analyze::money;
 use crate::deploy::Target;
-use crate::deploy::simulated::{AnswerBook, Entry, Profile, Server, prompt_text};
+use crate::deploy::simulated::{AnswerBook, Profile, Server};
 use crate::drive::Attempt;
 use crate::plan::Plan;
-use crate::spec::{Api, Deployment, Suite, dataset, template};
+use crate::spec::{Api, Deployment, Suite};
 use crate::world::World;
 
 /// A deployment that can be asked. A simulated one owns its server, which stops with it.
@@ -73,34 +74,11 @@ pub fn serve(
     listen: SocketAddr,
     world: &Arc<dyn World>,
 ) -> Result<Server, CliError> {
-    let profile = Profile::load(reference)
-        .map_err(|error| CliError::Profile { deployment: deployment.to_owned(), error })?;
-    let book = answers(&profile)?;
-    Server::start(profile, book, seed, listen, world.clock()).map_err(CliError::Runtime)
-}
-
-/// The answer book of a profile: prompts and answers rendered from the datasets that it names.
-pub fn answers(profile: &Profile) -> Result<AnswerBook, CliError> {
-    let mut books = Vec::new();
-    for source in &profile.answers {
-        let path = std::path::PathBuf::from(&source.dataset);
-        let rows = dataset::read_file(&path, usize::MAX)
-            .map_err(|e| CliError::Usage(format!("the profile's dataset `{}`: {e}", source.dataset)))?;
-        let book = AnswerBook::from_rows(&rows, |row| {
-            let text = |t: &str| template::render_text(t, row).ok();
-            let optional = |t: &Option<String>| t.as_deref().and_then(text);
-            let prompt = prompt_text([optional(&source.system), text(&source.prompt)].iter().flatten().map(String::as_str));
-            let right = template::render_field(&crate::spec::Field(source.right.clone().into()), row).ok()?;
-            let mut entry = Entry::new(prompt, right);
-            entry.wrong = optional(&source.wrong);
-            entry.evidence = optional(&source.evidence);
-            entry.category = optional(&source.category);
-            entry.wordings.clone_from(&source.wordings);
-            Some(entry)
-        });
-        books.push(book);
-    }
-    Ok(AnswerBook::merged(books))
+    let profile =
+        Profile::load(reference).map_err(|error| CliError::Profile { deployment: deployment.to_owned(), error })?;
+    let base = Path::new(reference).parent().unwrap_or(Path::new("."));
+    let book = AnswerBook::of_profile(&profile, base)?;
+    Ok(Server::start(profile, book, seed, listen, world.clock())?)
 }
 
 /// USD of an attempt by its deployment's token prices; `None` where the price or the usage is not known.

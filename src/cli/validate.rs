@@ -57,9 +57,7 @@ fn check_examples(suite: &str, loaded: &Loaded, format: DiagnosticFormat, world:
     }
     let (tasks, deployments) = (loaded.suite.tasks.len(), loaded.suite.deployments.len());
     if failures == 0 {
-        super::out(&format!(
-            "{suite}: sound ({deployments} deployments, {tasks} tasks, {examples} examples hold)\n"
-        ));
+        super::out(&format!("{suite}: sound ({deployments} deployments, {tasks} tasks, {examples} examples hold)\n"));
     }
     failures == 0
 }

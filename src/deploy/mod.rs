@@ -9,9 +9,9 @@ pub mod dialect;
 pub mod openai_chat;
 pub mod outcome;
 pub mod probe;
+pub mod simulated;
 pub mod sockets;
 pub mod sse;
-pub mod simulated;
 pub mod transport;
 pub mod watch;
 
@@ -24,7 +24,7 @@ pub use watch::{Flow, Watch};
 
 use crate::spec::Api;
 
-/// The dialect that speaks an API; `None` where none does yet. Simulated deployments speak OpenAI's chat.
+/// The dialect that speaks an API; `None` where none does yet. Simulated deployments speak `openai-chat`.
 pub fn dialect(api: Api) -> Option<&'static dyn Dialect> {
     match api {
         Api::OpenaiChat | Api::Simulated => Some(&OpenAiChat),

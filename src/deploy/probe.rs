@@ -120,7 +120,7 @@ async fn attempt(client: &reqwest::Client, target: &Target) -> Result<Try, Probe
 }
 
 async fn get(client: &reqwest::Client, target: &Target, url: &str) -> Result<reqwest::Response, reqwest::Error> {
-    let mut request = client.get(url).query(&target.query.iter().collect::<Vec<_>>());
+    let mut request = client.get(with_query(url, target));
     if let Some(key) = &target.api_key {
         request = request.bearer_auth(key);
     }
@@ -128,6 +128,17 @@ async fn get(client: &reqwest::Client, target: &Target, url: &str) -> Result<req
         request = request.header(name, value);
     }
     request.send().await
+}
+
+/// The deployment's own query parameters go with every request; a URL that can't be read is refused by the client.
+fn with_query(url: &str, target: &Target) -> String {
+    match url::Url::parse(url) {
+        Ok(mut parsed) if !target.query.is_empty() => {
+            parsed.query_pairs_mut().extend_pairs(&target.query);
+            parsed.into()
+        }
+        _ => url.to_owned(),
+    }
 }
 
 /// The innermost cause says what is wrong; the outer ones only that something is. No URL, for it may hold a key.

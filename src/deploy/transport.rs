@@ -75,6 +75,9 @@ pub enum TransportError {
     Dns { host: String, reason: String },
     #[error("could not connect to {address}: {reason}")]
     Connect { address: String, reason: String },
+    /// The fault is this machine's, not the deployment's.
+    #[error("this machine could not open a connection: {reason}")]
+    Local { reason: String },
     #[error("TLS with `{host}` failed: {reason}")]
     Tls { host: String, reason: String },
     #[error("the connection closed before any response byte")]
@@ -88,7 +91,7 @@ pub enum TransportError {
 }
 
 impl TransportError {
-    /// Whether the failure came before a connection stood.
+    /// Whether the deployment could not be reached: the failure came before a connection stood, and not from here.
     pub fn before_connection(&self) -> bool {
         matches!(self, TransportError::Dns { .. } | TransportError::Connect { .. } | TransportError::Tls { .. })
     }

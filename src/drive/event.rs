@@ -16,7 +16,12 @@ use crate::units::Id;
 pub enum Event {
     /// A process begins, or resumes, the run. `anchor_wall_ms` is the wall time of instant zero of this session:
     /// instants (`*_us`) of later lines are relative to it.
-    Session { session: u32, anchor_wall_ms: u64, resumed: bool, environment: BTreeMap<String, Value> },
+    Session {
+        session: u32,
+        anchor_wall_ms: u64,
+        resumed: bool,
+        environment: BTreeMap<String, Value>,
+    },
     /// An arm answered its readiness probe.
     Ready {
         arm: String,

@@ -90,9 +90,8 @@ fn built(spec: &GraderSpec, depth: usize) -> Result<Built, GradeError> {
     if depth > MAX_NESTING {
         return Err(GradeError::TooDeep { grader: grader() });
     }
-    let setting = |setting, ok: bool, must, is| match ok {
-        true => Ok(()),
-        false => Err(GradeError::Setting { grader: grader(), setting, must, is }),
+    let setting = |setting, ok: bool, must, is| {
+        if ok { Ok(()) } else { Err(GradeError::Setting { grader: grader(), setting, must, is }) }
     };
     setting("weight", spec.weight.is_finite() && spec.weight >= 0.0, "a number of at least 0", spec.weight)?;
     if let Some(threshold) = spec.threshold {
@@ -115,9 +114,10 @@ fn built(spec: &GraderSpec, depth: usize) -> Result<Built, GradeError> {
 fn comparison(spec: &GraderSpec, depth: usize) -> Result<Box<dyn Grader>, GradeError> {
     let parts = |specs: &[GraderSpec]| -> Result<Vec<Built>, GradeError> {
         let parts: Vec<Built> = specs.iter().map(|part| built(part, depth + 1)).collect::<Result<_, _>>()?;
-        match parts.iter().any(|part| part.weight > 0.0) {
-            true => Ok(parts),
-            false => Err(GradeError::NoParts { grader: spec.name.clone(), kind: spec.kind.name() }),
+        if parts.iter().any(|part| part.weight > 0.0) {
+            Ok(parts)
+        } else {
+            Err(GradeError::NoParts { grader: spec.name.clone(), kind: spec.kind.name() })
         }
     };
     Ok(match &spec.kind {
@@ -129,7 +129,7 @@ fn comparison(spec: &GraderSpec, depth: usize) -> Result<Box<dyn Grader>, GradeE
                 .dfa_size_limit(2 * MAX_PATTERN_BYTES)
                 .build()
                 .map_err(|error| GradeError::Pattern { grader: spec.name.clone(), detail: error.to_string() })?;
-            Box::new(Pattern { pattern, which: *which, answer: answer.clone() })
+            Box::new(Pattern { regex: pattern, which: *which, answer: answer.clone() })
         }
         GraderKind::Numeric { answer, abs_tolerance, rel_tolerance, locale } => Box::new(Numeric {
             answer: answer.clone(),
@@ -183,5 +183,63 @@ impl Piped {
             Some(threshold) if score.answer.is_some() => Score { pass: score.value >= threshold, ..score },
             _ => score,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::{Field, JsonSchemaRef, NumberLocale, Which};
+
+    fn spec(kind: GraderKind) -> GraderSpec {
+        GraderSpec { name: "g".to_owned(), weight: 1.0, threshold: None, extract: None, kind }
+    }
+
+    fn exact() -> GraderKind {
+        GraderKind::Exact { answer: Field(json!("x")) }
+    }
+
+    fn pattern(pattern: &str) -> GraderKind {
+        GraderKind::Regex { pattern: pattern.to_owned(), which: Which::Last, answer: None }
+    }
+
+    #[test]
+    fn mistakes_are_told_at_once_and_by_name() {
+        let numeric = |abs_tolerance| GraderKind::Numeric {
+            answer: Field(json!("1")),
+            abs_tolerance,
+            rel_tolerance: 0.0,
+            locale: NumberLocale::En,
+        };
+        let nonsense = JsonSchemaRef { source: "s.json".to_owned(), schema: json!({"type": "nonsense"}) };
+        for (spec, says) in [
+            (GraderSpec { extract: Some("lastline".to_owned()), ..spec(exact()) }, "last_line"),
+            (GraderSpec { weight: -1.0, ..spec(exact()) }, "weight"),
+            (GraderSpec { weight: f64::NAN, ..spec(exact()) }, "weight"),
+            (GraderSpec { threshold: Some(1.5), ..spec(exact()) }, "threshold"),
+            (spec(numeric(-0.1)), "abs_tolerance"),
+            (spec(numeric(f64::INFINITY)), "abs_tolerance"),
+            (spec(pattern("(")), "pattern"),
+            (spec(pattern("(?=x)")), "pattern"),
+            (spec(pattern("(?:a{1000}){1000}")), "pattern"),
+            (spec(GraderKind::All(vec![])), "part"),
+            (spec(GraderKind::Any(vec![GraderSpec { weight: 0.0, ..spec(exact()) }])), "part"),
+            (spec(GraderKind::Not(Box::new(spec(pattern("["))))), "pattern"),
+            (spec(GraderKind::Json { schema: Some(nonsense), fields: None }), "s.json"),
+        ] {
+            let errors = check(&spec);
+            assert_eq!(errors.len(), 1, "{spec:?}: {errors:?}");
+            let text = errors[0].to_string();
+            assert!(text.contains(says) && text.contains("`g`"), "{text}");
+        }
+        assert_eq!(check(&spec(exact())), []);
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = (0..100).fold(spec(exact()), |inner, _| spec(GraderKind::Not(Box::new(inner))));
+        assert!(matches!(build(&deep).err(), Some(GradeError::TooDeep { .. })));
     }
 }

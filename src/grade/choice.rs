@@ -29,6 +29,9 @@ pub struct Choice {
     pub options: Field,
 }
 
+/// Bytes of a reply that are searched: its last ones.
+const MAX_SEARCHED_BYTES: usize = 256 * 1024;
+
 impl Grader for Choice {
     fn kind(&self) -> &'static str {
         "choice"
@@ -46,7 +49,8 @@ impl Grader for Choice {
         if answer.is_empty() {
             return no_answer("the reply is empty");
         }
-        let text = super::fold::normalize(answer.text);
+        let from = answer.text.ceil_char_boundary(answer.text.len().saturating_sub(MAX_SEARCHED_BYTES));
+        let text = super::fold::normalize(answer.text.get(from..).unwrap_or_default());
         let Some((named, how)) = (Reader { options: &options, many }).find(&text) else {
             return no_answer("the reply names no option");
         };
@@ -60,7 +64,8 @@ impl Choice {
     fn expected(&self, row: &Row, fields: &FieldRenderer<'_>) -> Result<(Vec<Offered>, BTreeSet<usize>, bool), String> {
         let options = offered(&gold::rendered(&self.options, row, fields)?)?;
         let value = gold::rendered(&self.answer, row, fields)?;
-        let golds: Vec<String> = gold::accepted(&value)?.into_iter().map(gold::scalar_text).collect::<Result<_, _>>()?;
+        let golds: Vec<String> =
+            gold::accepted(&value)?.into_iter().map(gold::scalar_text).collect::<Result<_, _>>()?;
         let wanted = golds.iter().map(|gold| right_option(&options, gold)).collect::<Result<_, _>>()?;
         Ok((options, wanted, value.is_array()))
     }
@@ -85,7 +90,10 @@ fn offered(value: &Value) -> Result<Vec<Offered>, String> {
             if texts.iter().all(|text| letter(text)) {
                 texts.into_iter().map(|label| Offered { label, text: String::new() }).collect()
             } else {
-                ('A'..='Z').zip(texts).map(|(label, text)| Offered { label: label.to_string(), text: fold(&text) }).collect()
+                ('A'..='Z')
+                    .zip(texts)
+                    .map(|(label, text)| Offered { label: label.to_string(), text: fold(&text) })
+                    .collect()
             }
         }
         Value::Object(map) => map
@@ -151,6 +159,7 @@ impl Reader<'_> {
     }
 
     /// The last anchored answer; `Some(None)` where the last formal answer line names no option.
+    #[expect(clippy::option_option, reason = "no anchor, an anchor without an option, an option")]
     fn anchored(&self, text: &str) -> Option<Option<BTreeSet<usize>>> {
         let mut last: Option<(usize, Option<BTreeSet<usize>>)> = None;
         for clause in anchored(text) {
@@ -209,7 +218,9 @@ impl Reader<'_> {
         let rest = rest.trim_start_matches(['*', '_']);
         let marked = match rest.chars().next() {
             Some(')' | ']') => true,
-            Some('.' | ':') => !small && rest.chars().nth(1).is_none_or(|c| c.is_whitespace() || matches!(c, '*' | '_')),
+            Some('.' | ':') => {
+                !small && rest.chars().nth(1).is_none_or(|c| c.is_whitespace() || matches!(c, '*' | '_'))
+            }
             Some(' ') => !small && rest.trim_start().starts_with("- "),
             _ => false,
         };
@@ -219,7 +230,9 @@ impl Reader<'_> {
     /// Labels at the start of `text` and what follows them.
     fn labels<'t>(&self, text: &'t str) -> Option<(BTreeSet<usize>, &'t str)> {
         let text = skip_lead(text);
-        if self.many && let Some(run) = self.joined(text) {
+        if self.many
+            && let Some(run) = self.joined(text)
+        {
             return Some(run);
         }
         let (option, written, rest) = self.label_at(text)?;
@@ -248,8 +261,10 @@ impl Reader<'_> {
     fn joined<'t>(&self, text: &'t str) -> Option<(BTreeSet<usize>, &'t str)> {
         let length = text.bytes().take_while(u8::is_ascii_uppercase).count();
         let (letters, rest) = (text.get(..length)?, text.get(length..)?);
-        let named: Option<BTreeSet<usize>> =
-            letters.chars().map(|c| self.options.iter().position(|o| o.label.eq_ignore_ascii_case(c.encode_utf8(&mut [0; 4])))).collect();
+        let named: Option<BTreeSet<usize>> = letters
+            .chars()
+            .map(|c| self.options.iter().position(|o| o.label.eq_ignore_ascii_case(c.encode_utf8(&mut [0; 4]))))
+            .collect();
         let named = named.filter(|named| named.len() == length && length > 1)?;
         (!rest.starts_with(|c: char| c.is_alphanumeric())).then_some((named, rest))
     }
@@ -271,19 +286,19 @@ impl Reader<'_> {
         let (next, beyond) = (chars.next(), chars.next());
         let word_like = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         match next {
-            None => true,
             Some('\'' | '-' | '"') => !word_like(beyond),
             Some('.') => !(word_like(beyond) && chars.next() == Some('.')),
             Some(c) if c.is_whitespace() => self.word_follows_well(option, written, rest.trim_start()),
             Some('=' | '+' | '#' | '^' | '<' | '>' | '(' | '[' | '{' | '@' | '%') => false,
             Some('/') => after_separator(rest).is_some_and(|next| self.label_at(next).is_some()),
-            Some(_) => true,
+            None | Some(_) => true,
         }
     }
 
     fn word_follows_well(&self, option: usize, written: &str, rest: &str) -> bool {
         const CONNECTIVES: [&str; 17] = [
-            "because", "since", "as", "is", "and", "or", "for", "due", "which", "given", "based", "by", "with", "would", "makes", "are", "both",
+            "because", "since", "as", "is", "and", "or", "for", "due", "which", "given", "based", "by", "with",
+            "would", "makes", "are", "both",
         ];
         if rest.is_empty() || rest.starts_with(['-', '(', '"', ',', '.', ':', '&', '*']) {
             return true;
@@ -312,9 +327,8 @@ fn is_closer(c: char) -> bool {
 
 /// Skips brackets, emphasis, LaTeX wrappers and words such as "option" before a label.
 fn skip_lead(text: &str) -> &str {
-    const WRAPPERS: [&str; 9] = [
-        "\\boxed{", "\\text{", "\\textbf{", "\\mathrm{", "\\mathbf{", "\\(", "\\[", "\\$", "\\ ",
-    ];
+    const WRAPPERS: [&str; 9] =
+        ["\\boxed{", "\\text{", "\\textbf{", "\\mathrm{", "\\mathbf{", "\\(", "\\[", "\\$", "\\ "];
     const WORDS: [&str; 7] = ["option", "options", "choice", "choices", "letter", "letters", "answer"];
     let mut text = text;
     // Bounded: a text of nothing but wrappers is no answer.

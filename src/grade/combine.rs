@@ -27,12 +27,9 @@ pub fn combine(records: &[GraderRecord]) -> Combined {
         Verdict::Scored(_) => None,
     });
     match (failed, unscored) {
-        (Some(score), _) => Combined {
-            pass: Some(false),
-            value: weighted_mean(&scores),
-            answer: score.answer.clone(),
-            unscored: None,
-        },
+        (Some(score), _) => {
+            Combined { pass: Some(false), value: weighted_mean(&scores), answer: score.answer.clone(), unscored: None }
+        }
         (None, Some(why)) => Combined { unscored: Some(why), ..Combined::default() },
         (None, None) => match scores.first() {
             None => Combined::default(),
@@ -145,9 +142,12 @@ impl Grader for Not {
         match &record.verdict {
             Verdict::Unscored { .. } => record.verdict,
             Verdict::Scored(score) if score.answer.is_none() => no_answer(named(&record, score)),
-            Verdict::Scored(score) => {
-                verdict(!score.pass, Some(1.0 - score.value), score.answer.clone(), format!("not {}", named(&record, score)))
-            }
+            Verdict::Scored(score) => verdict(
+                !score.pass,
+                Some(1.0 - score.value),
+                score.answer.clone(),
+                format!("not {}", named(&record, score)),
+            ),
         }
     }
 }

@@ -18,6 +18,18 @@ pub struct ExampleFailure {
     pub detail: String,
 }
 
+impl std::fmt::Display for ExampleFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let word = |verdict: Option<bool>| match verdict {
+            Some(true) => "pass",
+            Some(false) => "fail",
+            None => "unscored",
+        };
+        let (number, expected, got) = (self.index + 1, word(self.expected), word(self.got));
+        write!(f, "example {number} should be {expected}, but the graders say {got}: {}", self.detail)
+    }
+}
+
 /// Runs the task's examples as completed replies.
 pub fn check_examples(task: &Task, render: &FieldRenderer<'_>) -> Result<Vec<ExampleFailure>, GradeError> {
     let graders = build_task(task)?;
@@ -45,6 +57,8 @@ fn told(verdict: &Verdict) -> String {
             let answer = score.answer.as_deref().map_or("no answer".to_owned(), |answer| format!("answer `{answer}`"));
             format!("{word}, {answer}, {}", score.explanation.as_deref().unwrap_or_default())
         }
-        Verdict::Unscored { why, detail } => format!("unscored ({}), {}", why.name(), detail.as_deref().unwrap_or_default()),
+        Verdict::Unscored { why, detail } => {
+            format!("unscored ({}), {}", why.name(), detail.as_deref().unwrap_or_default())
+        }
     }
 }

@@ -79,9 +79,8 @@ fn after_answer_label(line: &str) -> Option<&str> {
     // `**Answer:** x` leaves marks in front, `**Answer: x**` behind.
     Some(match rest.strip_prefix("**").or_else(|| rest.strip_prefix("__")) {
         Some(inner) if !inner.contains("**") && !inner.contains("__") => inner.trim(),
-        Some(_) => rest,
         None if line.trim_start().starts_with("**") => rest.strip_suffix("**").unwrap_or(rest).trim(),
-        None => rest,
+        None | Some(_) => rest,
     })
 }
 

@@ -63,7 +63,3 @@ pub fn scored(pass: bool, answer: impl Into<String>, why: impl Into<String>) -> 
 pub fn suite_fault(detail: impl Into<String>) -> Verdict {
     Verdict::Unscored { why: Unscored::Suite, detail: Some(detail.into()) }
 }
-
-pub fn undecided(detail: impl Into<String>) -> Verdict {
-    Verdict::Unscored { why: Unscored::Undecided, detail: Some(detail.into()) }
-}

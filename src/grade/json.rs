@@ -17,7 +17,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::gold;
 use super::grader::{AnswerText, FieldRenderer, Grader, clip, no_answer, suite_fault};
-use super::json_scan::{Fault, Json, NOT_A_NUMBER, Read, TRAILING_TEXT, read_document, read_value};
+use super::json_scan::{Fault, Json, NOT_A_NUMBER, Read, TOO_DEEP, TRAILING_TEXT, read_document, read_value};
 use super::number::Number;
 use super::score::{Score, Verdict};
 use crate::spec::{Field, JsonSchemaRef, Row};
@@ -162,7 +162,9 @@ fn fences(text: &str) -> Vec<Fence<'_>> {
         }
     }
     if found.len() > 1 {
-        found.iter_mut().for_each(|fence| fence.encloses = false);
+        for fence in &mut found {
+            fence.encloses = false;
+        }
     }
     found
 }
@@ -173,31 +175,22 @@ enum Prose<'t> {
     Several,
 }
 
-/// The only JSON object amid prose. Work is bounded by a multiple of the text's length.
+/// The only JSON object amid prose. What lies within an object that breaks off is a part of it and never taken for the
+/// whole, so the search goes on where reading stopped; that makes it linear.
 fn object_in_prose(text: &str) -> Prose<'_> {
-    let mut budget = text.len().saturating_mul(8).saturating_add(65_536);
     let mut found = None;
     let mut at = 0;
     while let Some(start) = text.get(at..).and_then(|rest| rest.find('{')).map(|offset| at + offset) {
         let rest = text.get(start..).unwrap_or_default();
-        let walked = match read_value(rest) {
+        match read_value(rest) {
+            Ok(_) if found.is_some() => return Prose::Several,
             Ok(read) => {
-                if found.is_some() {
-                    return Prose::Several;
-                }
                 at = start + read.end;
-                let (end, inner) = (read.end, rest.get(..read.end).unwrap_or_default());
+                let inner = rest.get(..read.end).unwrap_or_default();
                 found = Some((read, inner));
-                end
             }
-            Err(fault) => {
-                at = start + 1;
-                fault.at
-            }
-        };
-        budget = budget.saturating_sub(walked);
-        if budget == 0 {
-            return Prose::None;
+            Err(fault) if fault.what == TOO_DEEP => return Prose::None,
+            Err(fault) => at = text.ceil_char_boundary(start + fault.at.max(1)),
         }
     }
     found.map_or(Prose::None, |(read, inner)| Prose::One(read, inner))
@@ -300,4 +293,52 @@ fn exact(text: &str) -> Option<Number> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (int, frac) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     Number::decimal(negative, int, frac, exponent.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn measures(reply: &str, schema: Option<Value>, fields: Option<Value>) -> BTreeMap<String, f64> {
+        let schema = schema.map(|schema| JsonSchemaRef { source: "inline".to_owned(), schema });
+        let grader = JsonGrader::new(schema.as_ref(), fields.map(Field));
+        let answer = AnswerText { text: reply, raw: reply, reasoning: "", finish_reason: None };
+        let itself = |field: &Field, _: &Row| Ok(field.0.clone());
+        match grader.grade(&answer, &Row::new(), &itself) {
+            Verdict::Scored(score) => score.measures,
+            Verdict::Unscored { detail, .. } => panic!("unscored: {detail:?}"),
+        }
+    }
+
+    fn flags(reply: &str) -> Vec<String> {
+        measures(reply, None, None).into_iter().filter(|(_, value)| *value == 1.0).map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn three_levels_and_the_findings_are_told_apart() {
+        for (reply, want) in [
+            ("{\"a\": 1}", vec!["raw", "unwrapped"]),
+            ("```json\n{\"a\": 1}\n```", vec!["unwrapped"]),
+            ("So:\n```json\n{\"a\": 1}\n```", vec!["in_prose"]),
+            ("```json\n{\"a\": 1}\n```\nDone.", vec!["in_prose"]),
+            ("{\"a\": 1} it is", vec!["in_prose", "trailing_text"]),
+            ("{\"a\": NaN}", vec!["nan"]),
+            ("{\"a\": 1, \"a\": 2}", vec!["duplicate_keys", "raw", "unwrapped"]),
+            ("{\"a\": 12345678901234567890}", vec!["big_integers", "raw", "unwrapped"]),
+            ("{\"a\": \"\\udc00\"}", vec!["lone_surrogates", "raw", "unwrapped"]),
+            ("nothing", vec![]),
+        ] {
+            assert_eq!(flags(reply), want, "{reply}");
+        }
+    }
+
+    #[test]
+    fn fields_and_schema_are_measured_beside_each_other() {
+        let schema = json!({"type": "object", "required": ["c"]});
+        let found = measures("{\"a\": 1, \"b\": 3}", Some(schema.clone()), Some(json!({"a": 1, "b": 2})));
+        assert_eq!((found["fields"], found["schema_valid"]), (0.5, 0.0));
+        assert_eq!(measures("prose", Some(schema), None)["schema_valid"], 0.0);
+    }
 }

@@ -65,6 +65,7 @@ pub fn read_document(text: &str) -> Result<Read, Fault> {
 
 /// The fault of text behind a complete value.
 pub const TRAILING_TEXT: &str = "text follows the JSON value";
+pub const TOO_DEEP: &str = "nested too deeply";
 /// The fault of `NaN`, `Infinity` and `-Infinity`.
 pub const NOT_A_NUMBER: &str = "NaN and Infinity are no JSON";
 
@@ -101,7 +102,7 @@ impl Reader<'_> {
     fn value(&mut self, depth: usize) -> Result<Json, Fault> {
         self.skip_space();
         if depth > MAX_DEPTH {
-            return self.fault("nested too deeply");
+            return self.fault(TOO_DEEP);
         }
         match self.peek() {
             Some(b'{') => self.object(depth),
@@ -308,9 +309,9 @@ impl Json {
             Json::Number(digits) => digits.parse::<Number>().map_or(Value::Null, Value::Number),
             Json::Text(text) => Value::String(text.clone()),
             Json::List(items) => Value::Array(items.iter().map(Json::to_value).collect()),
-            Json::Object(members) => {
-                Value::Object(members.iter().map(|(name, value)| (name.clone(), value.to_value())).collect::<Map<_, _>>())
-            }
+            Json::Object(members) => Value::Object(
+                members.iter().map(|(name, value)| (name.clone(), value.to_value())).collect::<Map<_, _>>(),
+            ),
         }
     }
 }

@@ -43,7 +43,11 @@ impl Number {
         let decimal = if digits.is_empty() {
             Decimal { negative: false, digits: String::new(), exponent: 0 }
         } else {
-            Decimal { negative, digits: digits.to_owned(), exponent: exponent - frac.len() as i64 + trailing as i64 }
+            Decimal {
+                negative,
+                digits: digits.to_owned(),
+                exponent: exponent - i64::try_from(frac.len()).ok()? + i64::try_from(trailing).ok()?,
+            }
         };
         Some(Number { percent: false, ratio: decimal.ratio(), approx: decimal.approx(), decimal: Some(decimal) })
     }
@@ -85,9 +89,10 @@ impl Number {
         }
         let factor = 10_i128.checked_pow(u32::try_from(power.unsigned_abs()).ok()?)?;
         let ratio = self.ratio?;
-        let ratio = match power >= 0 {
-            true => Ratio::new(ratio.num.checked_mul(factor)?, ratio.den)?,
-            false => Ratio::new(ratio.num, ratio.den.checked_mul(factor)?)?,
+        let ratio = if power >= 0 {
+            Ratio::new(ratio.num.checked_mul(factor)?, ratio.den)?
+        } else {
+            Ratio::new(ratio.num, ratio.den.checked_mul(factor)?)?
         };
         Some(Number { percent: self.percent, ..Number::from_ratio(ratio) })
     }
@@ -101,10 +106,6 @@ impl Number {
             },
             _ => false,
         }
-    }
-
-    pub fn is_integer(&self) -> bool {
-        self.ratio.is_some_and(|r| r.den == 1)
     }
 
     fn from_ratio(ratio: Ratio) -> Number {
@@ -153,10 +154,7 @@ impl Decimal {
         let magnitude: i128 = self.digits.parse().ok()?;
         let signed = if self.negative { -magnitude } else { magnitude };
         let power = 10_i128.checked_pow(u32::try_from(self.exponent.unsigned_abs()).ok()?)?;
-        match self.exponent >= 0 {
-            true => Ratio::new(signed.checked_mul(power)?, 1),
-            false => Ratio::new(signed, power),
-        }
+        if self.exponent >= 0 { Ratio::new(signed.checked_mul(power)?, 1) } else { Ratio::new(signed, power) }
     }
 
     fn approx(&self) -> f64 {

@@ -112,13 +112,11 @@ fn find(text: &str, locale: NumberLocale) -> Option<Found> {
             None => {}
         }
     }
-    match last {
-        Some(found) => found,
-        None => {
-            let chars = prepare(text);
-            last_token(&chars).map(|token| Found::of(&token, &chars, locale))
-        }
+    if let Some(found) = last {
+        return found;
     }
+    let chars = prepare(text);
+    last_token(&chars).map(|token| Found::of(&token, &chars, locale))
 }
 
 fn in_box(inner: &str, locale: NumberLocale) -> Option<Found> {
@@ -133,12 +131,33 @@ fn in_box(inner: &str, locale: NumberLocale) -> Option<Found> {
 }
 
 fn in_clause(clause: &str, locale: NumberLocale) -> Option<Found> {
+    if abstains(clause) {
+        return None;
+    }
     let chars = prepare(clause);
     let value = chars.get(equation_end(&chars)..)?;
     let first = Scanner::new(value).find(|token| !token.remark).or_else(|| Scanner::new(value).next())?;
     let leads = is_filler(value.get(..first.start).unwrap_or_default());
     let token = if leads { first } else { last_token(value)? };
     Some(Found::of(&token, value, locale))
+}
+
+/// A clause that begins by saying that there is no answer; later numbers in it are none.
+fn abstains(clause: &str) -> bool {
+    const WORDS: [&str; 11] = [
+        "unknown",
+        "none",
+        "undefined",
+        "unclear",
+        "n/a",
+        "cannot",
+        "can't",
+        "i don't know",
+        "i do not know",
+        "not enough",
+        "indeterminate",
+    ];
+    WORDS.iter().any(|word| clause.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word)))
 }
 
 /// The last token that is no remark, else the last remark.
@@ -177,11 +196,35 @@ fn equation_end(chars: &[char]) -> usize {
 /// Whether nothing but signs and words such as "about" stands before a clause's first number.
 fn is_filler(lead: &[char]) -> bool {
     const WORDS: [&str; 27] = [
-        "about", "approximately", "roughly", "around", "exactly", "precisely", "simply", "just", "therefore", "thus", "equal", "equals", "to", "is", "a", "an", "the", "of",
-        "total", "number", "value", "now", "be", "usd", "eur", "only", "approx",
+        "about",
+        "approximately",
+        "roughly",
+        "around",
+        "exactly",
+        "precisely",
+        "simply",
+        "just",
+        "therefore",
+        "thus",
+        "equal",
+        "equals",
+        "to",
+        "is",
+        "a",
+        "an",
+        "the",
+        "of",
+        "total",
+        "number",
+        "value",
+        "now",
+        "be",
+        "usd",
+        "eur",
+        "only",
+        "approx",
     ];
     let text: String = lead.iter().collect();
-    text.split(|c: char| !c.is_alphabetic()).all(|word| {
-        word.chars().count() <= 1 || WORDS.contains(&word.to_ascii_lowercase().as_str())
-    })
+    text.split(|c: char| !c.is_alphabetic())
+        .all(|word| word.chars().count() <= 1 || WORDS.contains(&word.to_ascii_lowercase().as_str()))
 }

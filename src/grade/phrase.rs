@@ -1,11 +1,14 @@
 //! Phrases by which replies announce their answer, and LaTeX's `\boxed{…}`.
 
+use std::collections::VecDeque;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 /// How much text after an anchor can be its clause.
-const MAX_CLAUSE_BYTES: usize = 4_000;
+const MAX_CLAUSE_BYTES: usize = 1_000;
+const MAX_ANCHORS: usize = 64;
+const MAX_LEAD_BYTES: usize = 60;
 
 #[expect(clippy::unwrap_used, reason = "a literal pattern, compiled by a test")]
 static ANCHOR: LazyLock<Regex> = LazyLock::new(|| {
@@ -28,26 +31,36 @@ pub struct Clause<'t> {
     pub formal: bool,
 }
 
-/// All clauses that an anchor such as "the answer is", "Answer:" or "####" opens, in the text's order.
-/// Denials ("the answer is not …", "the wrong answer is …") are left out.
-pub fn anchored(text: &str) -> impl Iterator<Item = Clause<'_>> {
-    ANCHOR.find_iter(text).filter_map(move |found| {
-        let anchor = found.as_str();
-        let line_start = text.get(..found.start())?.rfind('\n').map_or(0, |at| at + 1);
-        let lead = text.get(line_start..found.start())?;
-        let last_word = lead.split_whitespace().next_back().unwrap_or_default().to_ascii_lowercase();
-        if ["incorrect", "wrong", "other", "another", "initial", "previous"].contains(&last_word.as_str()) {
-            return None;
+/// Clauses that an anchor such as "the answer is", "Answer:" or "####" opens, in the text's order: of the last [`MAX_ANCHORS`]
+/// anchors, so that a text of nothing but anchors stays cheap. Denials ("the answer is not …", "the wrong answer is …") are left out.
+pub fn anchored(text: &str) -> Vec<Clause<'_>> {
+    let mut last: VecDeque<(usize, usize)> = VecDeque::with_capacity(MAX_ANCHORS);
+    for found in ANCHOR.find_iter(text) {
+        if last.len() == MAX_ANCHORS {
+            last.pop_front();
         }
-        let leads = lead.len() < 40
-            && lead.split(|c: char| !c.is_alphanumeric()).all(|word| {
-                word.is_empty() || ["final", "the", "correct", "my", "so"].contains(&word.to_ascii_lowercase().as_str())
-            });
-        let formal = leads && anchor.contains([':', '#', '：']);
-        let clause = clause_after(text, found.end());
-        let denied = clause.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("not "));
-        (!denied).then_some(Clause { at: found.start(), text: clause, formal })
-    })
+        last.push_back((found.start(), found.end()));
+    }
+    last.into_iter().filter_map(|(start, end)| clause(text, start, end)).collect()
+}
+
+fn clause(text: &str, start: usize, end: usize) -> Option<Clause<'_>> {
+    let anchor = text.get(start..end)?;
+    // A formal line's lead is short; no more of the line is looked at.
+    let lead = text.get(text.ceil_char_boundary(start.saturating_sub(MAX_LEAD_BYTES))..start)?;
+    let whole_line = lead.len() == start || lead.contains('\n');
+    let lead = lead.rsplit('\n').next()?;
+    let mut words = lead.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let is_one_of = |word: &str, known: &[&str]| known.contains(&word.to_ascii_lowercase().as_str());
+    let last_word = words.clone().next_back().unwrap_or_default();
+    if is_one_of(last_word, &["incorrect", "wrong", "other", "another", "initial", "previous"]) {
+        return None;
+    }
+    let leads = whole_line && words.all(|word| is_one_of(word, &["final", "the", "correct", "my", "so"]));
+    let formal = leads && anchor.contains([':', '#', '：']);
+    let clause = clause_after(text, end);
+    let denied = clause.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("not "));
+    (!denied).then_some(Clause { at: start, text: clause, formal })
 }
 
 fn clause_after(text: &str, at: usize) -> &str {
@@ -66,7 +79,8 @@ pub fn last_boxed(text: &str) -> Option<&str> {
     // Unbalanced boxes are walked over at most this often, so that a text of nothing but `\boxed{` stays cheap.
     for _ in 0..64 {
         let head = text.get(..end)?;
-        let (at, name) = BOXES.iter().filter_map(|name| head.rfind(name).map(|at| (at, name))).max_by_key(|(at, _)| *at)?;
+        let (at, name) =
+            BOXES.iter().filter_map(|name| head.rfind(name).map(|at| (at, name))).max_by_key(|(at, _)| *at)?;
         let inner = text.get(at + name.len()..)?;
         if let Some(close) = balanced_end(inner) {
             return inner.get(..close);
@@ -98,7 +112,7 @@ mod tests {
     use super::*;
 
     fn clauses(text: &str) -> Vec<&str> {
-        anchored(text).map(|c| c.text).collect()
+        anchored(text).iter().map(|c| c.text).collect()
     }
 
     #[test]
@@ -114,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_line_that_begins_with_the_anchor_is_formal() {
-        let formal = |text: &str| anchored(text).map(|c| c.formal).collect::<Vec<_>>();
+        let formal = |text: &str| anchored(text).iter().map(|c| c.formal).collect::<Vec<_>>();
         assert_eq!(formal("Final answer: unknown"), [true]);
         assert_eq!(formal("I think that the answer is unknown"), [false]);
     }

@@ -23,12 +23,8 @@ pub struct SplitReply {
     pub end: ReasoningEnd,
 }
 
-const TAGS: [(&str, &str); 4] = [
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
-    ("[think]", "[/think]"),
-];
+const TAGS: [(&str, &str); 4] =
+    [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"), ("[think]", "[/think]")];
 
 /// Splits `text`; `field` is what the server sent as reasoning beside it (empty where it sent none).
 ///

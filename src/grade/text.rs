@@ -71,9 +71,10 @@ fn folded_golds(
     how: fn(&str) -> String,
 ) -> Result<Vec<String>, String> {
     let golds: Vec<String> = gold::texts(field, row, fields)?.iter().map(|text| how(text)).collect();
-    match golds.iter().any(String::is_empty) {
-        true => Err("an expected answer is empty after folding".to_owned()),
-        false => Ok(golds),
+    if golds.iter().any(String::is_empty) {
+        Err("an expected answer is empty after folding".to_owned())
+    } else {
+        Ok(golds)
     }
 }
 
@@ -126,7 +127,7 @@ fn glued(left: char, right: char) -> bool {
 /// extraction is compared folded; a pattern that does not match is then no answer. Without `answer` it is a predicate
 /// on the reply, and a reply that does not match is wrong.
 pub struct Pattern {
-    pub pattern: Regex,
+    pub regex: Regex,
     pub which: Which,
     pub answer: Option<Field>,
 }
@@ -172,14 +173,14 @@ impl Pattern {
     fn find<'t>(&self, text: &'t str) -> Option<&'t str> {
         let text = self.searched(text);
         let start = match self.which {
-            Which::First => self.pattern.find(text)?.start(),
+            Which::First => self.regex.find(text)?.start(),
             Which::Last => self.last_start(text)?,
         };
-        let groups = self.pattern.captures_at(text, start)?;
+        let groups = self.regex.captures_at(text, start)?;
         let whole = || groups.get(0);
-        let group = match self.pattern.capture_names().any(|name| name == Some("answer")) {
+        let group = match self.regex.capture_names().any(|name| name == Some("answer")) {
             true => groups.name("answer"),
-            false if self.pattern.captures_len() > 1 => groups.get(1),
+            false if self.regex.captures_len() > 1 => groups.get(1),
             false => whole(),
         };
         match self.answer {
@@ -203,7 +204,7 @@ impl Pattern {
         let mut last = None;
         let mut at = 0;
         let mut seen = 0;
-        while let Some(found) = text.get(at..).and_then(|_| self.pattern.find_at(text, at)) {
+        while let Some(found) = text.get(at..).and_then(|_| self.regex.find_at(text, at)) {
             last = Some(found.start());
             at = if found.is_empty() { text.ceil_char_boundary(found.end() + 1) } else { found.end() };
             if at >= text.len() {

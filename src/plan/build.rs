@@ -66,7 +66,9 @@ impl Plan {
     pub fn refresh_live(&mut self, live: &Suite) -> Result<(), PlanError> {
         self.live_messages.clear();
         for sample in &self.samples {
-            let (Some(task), Some(live_task)) = (self.suite.task(&sample.task), live.task(&sample.task)) else { continue };
+            let (Some(task), Some(live_task)) = (self.suite.task(&sample.task), live.task(&sample.task)) else {
+                continue;
+            };
             if live_task.messages != task.messages {
                 let messages = render(live_task, &sample.row, sample.index as usize)?;
                 self.live_messages.insert(sample.index, messages);
@@ -79,7 +81,10 @@ impl Plan {
     pub fn take_judgement(&mut self, other: &Suite) -> Result<(), String> {
         for task in &mut self.suite.tasks {
             let judge = other.task(&task.name).ok_or_else(|| {
-                format!("the suite has no task `{}`, which the run asked; name a suite that grades every task", task.name)
+                format!(
+                    "the suite has no task `{}`, which the run asked; name a suite that grades every task",
+                    task.name
+                )
             })?;
             task.graders.clone_from(&judge.graders);
             task.category.clone_from(&judge.category);

@@ -60,9 +60,9 @@ fn bare(unit: Unit, value: f64) -> String {
         Unit::Points => signed(value * 100.0),
         Unit::Percent => percent_digits(value * 100.0),
         Unit::Ratio => ratio_digits(value),
-        // Both ends keep their unit: one may be in seconds where the other is in milliseconds.
+        // With its unit: one end may be in seconds where the other is in milliseconds.
         Unit::Ms => duration(value),
-        Unit::Usd => usd(value),
+        Unit::Usd => usd(value).replace('$', ""),
         Unit::PerSecond | Unit::Plain => significant(value),
     }
 }
@@ -71,7 +71,13 @@ fn bare(unit: Unit, value: f64) -> String {
 pub fn interval(unit: Unit, low: Option<f64>, high: Option<f64>) -> Option<String> {
     let finite = |end: Option<f64>| end.filter(|end| end.is_finite());
     match (finite(low), finite(high)) {
-        (Some(low), Some(high)) => Some(format!("{} to {}", bare(unit, low), bare(unit, high))),
+        (Some(low), Some(high)) => {
+            let (low, high) = (bare(unit, low), bare(unit, high));
+            // `83.3 to 87.0 ms`, but `990 ms to 1.04 s`.
+            let same = low.split_once(' ').zip(high.split_once(' ')).filter(|(low, high)| low.1 == high.1);
+            let low = same.map_or(low.as_str(), |(low, _)| low.0);
+            Some(format!("{low} to {high}"))
+        }
         (Some(low), None) => Some(format!("≥ {}", bare(unit, low))),
         (None, Some(high)) => Some(format!("≤ {}", bare(unit, high))),
         (None, None) => None,
@@ -99,7 +105,7 @@ pub fn within_noise(unit: Unit, estimate: &Estimate) -> bool {
 /// Three significant digits in µs, ms or s.
 pub fn duration(ms: f64) -> String {
     match ms.abs() {
-        size if size == 0.0 => "0 ms".to_owned(),
+        0.0 => "0 ms".to_owned(),
         size if size < 0.999_5 => format!("{} µs", significant(ms * 1e3)),
         size if size < 999.5 => format!("{} ms", significant(ms)),
         _ => format!("{} s", significant(ms / 1e3)),
@@ -123,7 +129,7 @@ pub fn wall(seconds: f64) -> String {
 pub fn usd(value: f64) -> String {
     let sign = if value < 0.0 { "−" } else { "" };
     match value.abs() {
-        size if size == 0.0 => "$0".to_owned(),
+        0.0 => "$0".to_owned(),
         size if size >= 0.995 => format!("{sign}${}", grouped(&format!("{size:.2}"))),
         size => format!("{sign}${}", significant(size)),
     }
@@ -218,6 +224,14 @@ pub fn date(wall_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 
+/// `20261201T093000Z`: for names of directories, in the order of time.
+pub fn timestamp_compact(wall_ms: u64) -> String {
+    let seconds = wall_ms / 1_000;
+    let (year, month, day) = civil(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
 /// Days since 1970-01-01 to year, month and day of the Gregorian calendar (Hinnant, "chrono-compatible low-level
 /// date algorithms").
 fn civil(days: u64) -> (u64, u64, u64) {
@@ -302,6 +316,9 @@ mod tests {
     #[test]
     fn one_sided_intervals_say_which_side() {
         assert_eq!(estimate(Unit::Ratio, &with_ends(Some(0.9), None, Some(0.95))), "×0.90 (≤ 0.95)");
+        assert_eq!(interval(Unit::Ms, Some(83.3), Some(87.0)).unwrap(), "83.3 to 87.0 ms");
+        assert_eq!(interval(Unit::Ms, Some(990.0), Some(1_040.0)).unwrap(), "990 ms to 1.04 s");
+        assert_eq!(interval(Unit::Usd, Some(0.5), Some(1.5)).unwrap(), "0.500 to 1.50");
         assert_eq!(estimate(Unit::Points, &with_ends(Some(-0.04), Some(-0.07), Some(-0.02))), "−4.0 pp (−7.0 to −2.0)");
     }
 

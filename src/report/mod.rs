@@ -6,7 +6,12 @@
 
 pub mod format;
 mod html;
+mod json;
+mod junit;
+mod markdown;
+pub mod rows;
 mod svg;
+mod terminal;
 pub mod text;
 mod view;
 mod words;
@@ -15,6 +20,10 @@ mod words;
 mod sample;
 
 pub use html::html;
+pub use json::json;
+pub use junit::junit;
+pub use markdown::markdown;
+pub use terminal::terminal;
 
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +32,11 @@ pub enum ReportError {
     Template {
         #[source]
         source: minijinja::Error,
+    },
+    #[error("the summary could not be written as JSON: {source}")]
+    Json {
+        #[source]
+        source: serde_json::Error,
     },
     #[error("a row of the table could not be written: {source}")]
     Row {

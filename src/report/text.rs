@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use base64_digits::encode;
 
-/// Shows characters that act instead of being read: C0 as control pictures, all others as `⟨U+202E⟩`.
-/// Newline and tab are kept.
+/// Shows characters that act instead of being read as `⟨U+001B⟩`. Newline and tab are kept. (Unicode's own pictures of
+/// control characters are missing from many fonts.)
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -17,8 +17,6 @@ pub fn visible(text: &str) -> String {
             // A carriage return before a newline says nothing that the newline does not.
             '\r' if rest.peek() == Some(&'\n') => {}
             '\n' | '\t' => out.push(c),
-            '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
-            '\u{7f}' => out.push('\u{2421}'),
             c if acts(c) => {
                 let _ = write!(out, "⟨U+{:04X}⟩", c as u32);
             }
@@ -41,11 +39,11 @@ pub fn clipped(text: &str, limit: usize) -> String {
     }
 }
 
-/// C1 controls, bidi marks, embeddings, overrides and isolates, zero-width characters, line and paragraph separators,
+/// C0 and C1 controls, bidi marks, embeddings, overrides and isolates, zero-width characters, line and paragraph separators,
 /// tags, and noncharacters. The zero-width joiner is spared: emoji and Indic scripts are written with it.
 fn acts(c: char) -> bool {
     matches!(c,
-        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200c}' | '\u{200e}' | '\u{200f}'
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200c}' | '\u{200e}' | '\u{200f}'
         | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
         | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
@@ -70,7 +68,9 @@ pub fn escaped(text: &str) -> String {
 /// One line of GitHub markdown, fit for a table cell: nothing in it is markup, a link, a mention or a cell border.
 pub fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
-    for c in one_line(text).chars() {
+    let line = one_line(text);
+    let mut rest = line.chars().peekable();
+    while let Some(c) = rest.next() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
@@ -81,7 +81,8 @@ pub fn markdown(text: &str) -> String {
             }
             // As entities, so that nobody is notified and no address becomes a link.
             '@' => out.push_str("&#64;"),
-            ':' => out.push_str("&#58;"),
+            ':' if rest.peek() == Some(&'/') => out.push_str("&#58;"),
+            '.' if out.ends_with("www") => out.push_str("&#46;"),
             c => out.push(c),
         }
     }
@@ -119,9 +120,9 @@ mod tests {
 
     #[test]
     fn what_acts_is_shown_instead() {
-        assert_eq!(visible("a\u{1b}[31mred\u{7f}"), "a␛[31mred␡");
+        assert_eq!(visible("a\u{1b}[31mred\u{7f}"), "a⟨U+001B⟩[31mred⟨U+007F⟩");
         assert_eq!(visible("\u{202e}txt\u{200b}\u{9b}"), "⟨U+202E⟩txt⟨U+200B⟩⟨U+009B⟩");
-        assert_eq!(visible("a\r\nb\rc\td"), "a\nb␍c\td");
+        assert_eq!(visible("a\r\nb\rc\td"), "a\nb⟨U+000D⟩c\td");
         assert_eq!(visible("שלום עולם · 👩‍👧 · é"), "שלום עולם · 👩‍👧 · é");
         assert_eq!(one_line("a\nb\tc"), "a⏎b c");
     }
@@ -129,6 +130,7 @@ mod tests {
     #[test]
     fn markup_is_text() {
         assert_eq!(escaped("<a href=\"x\" id='y'>&"), "&lt;a href=&quot;x&quot; id=&#39;y&#39;&gt;&amp;");
+        assert_eq!(markdown("see: ftp://x www.y.z"), "see: ftp&#58;//x www&#46;y.z");
         assert_eq!(markdown("a|b `c` <d> @me\n[x](y)"), "a\\|b \\`c\\` &lt;d&gt; &#64;me⏎\\[x\\](y)");
     }
 

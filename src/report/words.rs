@@ -100,9 +100,11 @@ pub fn gate_unit(gate: &GateResult) -> Unit {
     }
 }
 
-/// On which side of its bound a gate fails.
+/// Which way a gate's figure is better: it fails on the other side of its bound.
 pub fn gate_fails(gate: &GateResult) -> Better {
-    if gate.kind == "quality" || gate.gate.contains("at least") { Better::Higher } else { Better::Lower }
+    // With both limits the bound is the upper one.
+    let lower_limit = gate.gate.contains("at least") && !gate.gate.contains("at most");
+    if gate.kind == "quality" || lower_limit { Better::Higher } else { Better::Lower }
 }
 
 /// `−4.2 pp (−6.8 to −1.7), n 532, bound −2.0 pp`, for a line of text.
@@ -138,8 +140,11 @@ pub fn reading(
     if higher == (better == Better::Higher) { (words.0, "good") } else { (words.1, "bad") }
 }
 
-/// The words for more and less of a speed metric.
-pub const SPEED_WORDS: (&str, &str) = ("faster", "slower");
+/// The words for better and worse of a speed metric.
+pub fn speed_words(metric: &str) -> (&'static str, &'static str) {
+    if metric.contains("error") { ("fewer", "more") } else { ("faster", "slower") }
+}
+
 pub const COST_WORDS: (&str, &str) = ("cheaper", "dearer");
 pub const QUALITY_WORDS: (&str, &str) = ("better", "worse");
 
@@ -157,6 +162,28 @@ mod tests {
     }
 
     #[test]
+    fn a_gate_fails_on_the_side_that_its_limit_says() {
+        let gate = |kind: &str, gate: &str| GateResult {
+            gate: gate.to_owned(),
+            kind: kind.to_owned(),
+            arm: "q4".to_owned(),
+            scope: "all".to_owned(),
+            verdict: GateVerdict::Pass,
+            unit: "ratio".to_owned(),
+            estimate: None,
+            bound: Some(-0.02),
+            reason: String::new(),
+            advisory: false,
+        };
+        let quality = gate("quality", "quality: accuracy loses at most 2 pp and is at least 60 %");
+        assert_eq!(gate_fails(&quality), Better::Higher);
+        assert_eq!(gate_unit(&GateResult { unit: "share".to_owned(), ..quality }), Unit::Points);
+        assert_eq!(gate_fails(&gate("speed", "speed: ttft_p50 ratio at most 0.9")), Better::Lower);
+        assert_eq!(gate_fails(&gate("speed", "speed: requests_per_s ratio at least 1.2")), Better::Higher);
+        assert_eq!(gate_fails(&gate("speed", "speed: e2e_p50 ratio at most 1.1 and at least 0.5")), Better::Lower);
+    }
+
+    #[test]
     fn a_reading_follows_the_interval_not_the_point() {
         let estimate = |low, high| Estimate {
             point: Some(0.97),
@@ -166,10 +193,11 @@ mod tests {
             n: 20,
             method: "block-bootstrap".to_owned(),
         };
-        assert_eq!(reading(Unit::Ratio, &estimate(0.9, 1.02), Better::Lower, SPEED_WORDS).1, "noise");
-        assert_eq!(reading(Unit::Ratio, &estimate(0.9, 0.99), Better::Lower, SPEED_WORDS), ("faster", "good"));
-        assert_eq!(reading(Unit::Ratio, &estimate(0.9, 0.99), Better::Higher, SPEED_WORDS), ("slower", "bad"));
+        let words = speed_words("ttft_p50");
+        assert_eq!(reading(Unit::Ratio, &estimate(0.9, 1.02), Better::Lower, words).1, "noise");
+        assert_eq!(reading(Unit::Ratio, &estimate(0.9, 0.99), Better::Lower, words), ("faster", "good"));
+        assert_eq!(reading(Unit::Ratio, &estimate(0.9, 0.99), Better::Higher, words), ("slower", "bad"));
         let absent = Estimate { point: None, ..estimate(0.9, 0.99) };
-        assert_eq!(reading(Unit::Ratio, &absent, Better::Lower, SPEED_WORDS), ("", "absent"));
+        assert_eq!(reading(Unit::Ratio, &absent, Better::Lower, words), ("", "absent"));
     }
 }

@@ -16,17 +16,20 @@ const LITERAL_KEYS: [&str; 5] = ["api_key", "apikey", "api-key", "key", "token"]
 
 /// Checks the suite's root node.
 pub fn check_section(node: &Node, section: &'static Section, sink: &mut Sink) {
-    Checker { sink, told_later: false }.section(node, node.place, section);
+    Checker { sink, told_later: false, key: "" }.section(node, None, section);
 }
 
 struct Checker<'s> {
     sink: &'s mut Sink,
     /// One "not yet" is enough for a key and all below it.
     told_later: bool,
+    /// The key whose value is being checked, for messages about words.
+    key: &'static str,
 }
 
 impl Checker<'_> {
-    fn shape(&mut self, node: &Node, shape: &'static Shape) {
+    /// `owner` is the key that the node is the value of: what is missing in it is told there.
+    fn shape(&mut self, node: &Node, owner: Option<Place>, shape: &'static Shape) {
         match shape {
             Shape::Text | Shape::Path | Shape::Url | Shape::Template => self.text(node),
             Shape::Name => self.name(node),
@@ -48,7 +51,7 @@ impl Checker<'_> {
             Shape::List(item) => self.list(node, item),
             Shape::OneOrList(item) => match node.kind {
                 Kind::Seq(_) => self.list(node, item),
-                _ => self.shape(node, item),
+                _ => self.shape(node, owner, item),
             },
             Shape::MapOf(value) => {
                 for entry in self.map(node).unwrap_or_default() {
@@ -59,16 +62,16 @@ impl Checker<'_> {
                 }
             }
             Shape::Targets => self.targets(node),
-            Shape::Section(section) => self.section(node, node.place, section),
+            Shape::Section(section) => self.section(node, owner, section),
             Shape::Variants(variants) => self.variants(node, variants),
             Shape::ListOr(item, section) => match node.kind {
-                Kind::Map(_) => self.section(node, node.place, section),
+                Kind::Map(_) => self.section(node, owner, section),
                 _ => self.list(node, item),
             },
             Shape::VariantOr(variants, section) => {
                 let is_section = section.keys.iter().any(|key| key.required && node.get(key.name).is_some());
                 if is_section {
-                    self.section(node, node.place, section);
+                    self.section(node, owner, section);
                 } else {
                     self.variants(node, variants);
                 }
@@ -91,7 +94,7 @@ impl Checker<'_> {
     fn list(&mut self, node: &Node, item: &'static Shape) {
         let Some(items) = node.items() else { return self.wrong_type(node, "a list") };
         for node in items {
-            self.shape(node, item);
+            self.shape(node, None, item);
         }
     }
 
@@ -146,10 +149,10 @@ impl Checker<'_> {
         let Some(text) = node.scalar() else { return self.wrong_type(node, "a word") };
         match words.iter().find(|w| w.text == text) {
             Some(Word { status: Status::Live, .. }) => {}
-            Some(_) => self.not_yet(node.place, text),
+            Some(_) => self.not_yet(node.place, &format!("{}: {text}", self.key)),
             None => {
                 let live = || words.iter().filter(|w| w.status == Status::Live).map(|w| w.text);
-                let message = format!("{} is not one of the words that may stand here", node.describe());
+                let message = format!("{} is no value of `{}`", node.describe(), self.key);
                 let hint = suggest::did_you_mean(text, words.iter().map(|w| w.text));
                 let mistake = Mistake::new("bad-word", node.place, message).maybe_hint(hint);
                 self.sink.report(mistake.help(format!("allowed: {}", suggest::list(live()))));
@@ -188,19 +191,20 @@ impl Checker<'_> {
         }
     }
 
-    fn section(&mut self, node: &Node, place: Place, section: &'static Section) {
+    fn section(&mut self, node: &Node, owner: Option<Place>, section: &'static Section) {
         let Some(entries) = self.map(node) else { return };
+        let place = owner.or(entries.first().map(|e| e.key.place)).unwrap_or(node.place);
         let told_before = self.told_later;
         for entry in entries {
             match section.key(&entry.key.text) {
-                Some(key) => self.known(entry, key, told_before || !std::ptr::eq(section, &SUITE)),
+                Some(key) => self.known(entry, key, told_before || !std::ptr::eq(section, &raw const SUITE)),
                 None => self.unknown_key(entry, section),
             }
         }
         self.told_later = told_before;
         for key in section.keys.iter().filter(|k| k.required && node.entry(k.name).is_none()) {
             let message = format!("{} has no `{}`", section.name, key.name);
-            self.sink.report(Mistake::new("missing-key", first_line(place), message).hint(lower_first(key.doc)));
+            self.sink.report(Mistake::new("missing-key", place, message).hint(lower_first(key.doc)));
         }
     }
 
@@ -208,10 +212,13 @@ impl Checker<'_> {
     /// (`mode: open` and `arrivals:`).
     fn known(&mut self, entry: &Entry, key: &'static KeySpec, sticky: bool) {
         let before = self.told_later;
+        self.key = key.name;
         if key.status == Status::NotYet {
             self.not_yet(entry.key.place, key.name);
         }
-        self.value(entry, &key.shape);
+        if !(key.nullable && entry.value.is_null() && entry.value.scalar() != Some("")) {
+            self.value(entry, &key.shape);
+        }
         self.told_later = before || (self.told_later && sticky);
     }
 
@@ -221,7 +228,7 @@ impl Checker<'_> {
             let message = format!("`{}` has no value", entry.key.text);
             self.sink.report(Mistake::new("no-value", entry.key.place, message).hint("fill it in or remove the key"));
         } else {
-            self.shape(&entry.value, shape);
+            self.shape(&entry.value, Some(entry.key.place), shape);
         }
     }
 
@@ -245,15 +252,16 @@ impl Checker<'_> {
             return;
         }
         let message = format!("unknown key `{}` in {}", short(name), section.name);
-        let keys = || section.keys.iter().map(|k| k.name);
-        let hint = suggest::did_you_mean(name, keys());
+        let live = section.keys.iter().filter(|k| k.status == Status::Live).map(|k| k.name);
+        let hint = suggest::did_you_mean(name, section.keys.iter().map(|k| k.name));
         let mistake = Mistake::new("unknown-key", entry.key.place, message).maybe_hint(hint);
-        self.sink.report(mistake.help(format!("allowed: {}", suggest::list(keys()))));
+        self.sink.report(mistake.help(format!("allowed: {}", suggest::list(live))));
     }
 
     fn variants(&mut self, node: &Node, variants: &'static Variants) {
         let Some(entries) = self.map(node) else { return };
         let kinds = || variants.kinds.iter().map(|k| k.name);
+        let live = || variants.kinds.iter().filter(|k| k.status == Status::Live).map(|k| k.name);
         let (mut kind, mut unknown) = (None, None);
         for entry in entries {
             let name = entry.key.text.as_str();
@@ -283,12 +291,12 @@ impl Checker<'_> {
                 let message = format!("`{}` is not a kind of {}", short(&entry.key.text), bare(variants.name));
                 let hint = suggest::did_you_mean(&entry.key.text, kinds());
                 let mistake = Mistake::new("unknown-kind", entry.key.place, message).maybe_hint(hint);
-                self.sink.report(mistake.help(format!("allowed: {}", suggest::list(kinds()))));
+                self.sink.report(mistake.help(format!("allowed: {}", suggest::list(live()))));
             }
             (None, None) => {
                 let message = format!("{} needs its kind as the one key", variants.name);
-                let help = format!("allowed: {}", suggest::list(kinds()));
-                self.sink.report(Mistake::new("missing-key", first_line(node.place), message).help(help));
+                let help = format!("allowed: {}", suggest::list(live()));
+                self.sink.report(Mistake::new("missing-key", node.place, message).help(help));
             }
         }
     }
@@ -302,9 +310,9 @@ impl Checker<'_> {
             // `- exact:` alone takes all defaults.
             Shape::Section(section) if entry.value.is_null() => {
                 let empty = Node { place: entry.key.place, kind: Kind::Map(vec![]) };
-                self.section(&empty, entry.key.place, section);
+                self.section(&empty, Some(entry.key.place), section);
             }
-            Shape::Section(section) => self.section(&entry.value, entry.key.place, section),
+            Shape::Section(section) => self.section(&entry.value, Some(entry.key.place), section),
             shape => self.value(entry, shape),
         }
         self.told_later = before;
@@ -321,11 +329,6 @@ impl Checker<'_> {
             }
         }
     }
-}
-
-/// Where a missing key is told: the start of the map that lacks it.
-fn first_line(place: Place) -> Place {
-    Place { end: place.end.min(place.start + 60), ..place }
 }
 
 fn bare(name: &str) -> &str {

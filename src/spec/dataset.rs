@@ -111,7 +111,7 @@ fn csv_fault(error: &csv::Error) -> LineError {
     let line = error.position().map_or(1, |p| usize::try_from(p.line()).unwrap_or(usize::MAX));
     let why = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("{len} cells where the header has {expected_len}")
+            format!("{len} {} where the header has {expected_len}", if *len == 1 { "cell" } else { "cells" })
         }
         csv::ErrorKind::Utf8 { .. } => "the line is not UTF-8".to_owned(),
         other => format!("not valid CSV: {other:?}"),
@@ -155,14 +155,15 @@ mod tests {
     #[test]
     fn csv_cells_are_text() {
         let read = rows("x.csv", b"id,answer\n1,no\n2,\"a, \"\"b\"\"\"\n3,012\n", 3).unwrap();
-        let want = json!([{"id": "1", "answer": "no"}, {"id": "2", "answer": "a, \"b\""}, {"id": "3", "answer": "012"}]);
+        let want =
+            json!([{"id": "1", "answer": "no"}, {"id": "2", "answer": "a, \"b\""}, {"id": "3", "answer": "012"}]);
         assert_eq!(json!(read), want);
     }
 
     #[test]
     fn csv_faults_are_told_with_their_line() {
         let told = |text: &[u8]| rows("x.csv", text, 9).unwrap_err();
-        assert_eq!(told(b"a,b\n1,2\n3\n"), "`x.csv`, line 3: 1 cells where the header has 2");
+        assert_eq!(told(b"a,b\n1,2\n3\n"), "`x.csv`, line 3: 1 cell where the header has 2");
         assert_eq!(told(b"a,a\n1,2\n"), "`x.csv`, line 1: the column `a` is there twice");
         assert!(told(b"a,\n1,2\n").contains("no name"));
         assert_eq!(told(b"a,b\n"), "`x.csv` has no rows");

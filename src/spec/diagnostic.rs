@@ -160,6 +160,11 @@ impl Sink {
         self.mistakes.push(mistake);
     }
 
+    /// Whether an error at this very place was told already.
+    pub fn has_error_at(&self, place: Place) -> bool {
+        self.mistakes.iter().any(|m| m.severity == Severity::Error && m.place == place)
+    }
+
     pub fn has_errors(&self) -> bool {
         self.mistakes.iter().any(|m| m.severity == Severity::Error)
     }

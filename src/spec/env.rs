@@ -54,6 +54,10 @@ fn check_node<'n>(node: &'n Node, path: &mut Vec<&'n str>, world: &dyn World, si
 }
 
 fn check_text(text: &str, node: &Node, world: &dyn World, sink: &mut Sink) {
+    // A variable where no text may stand was told as such.
+    if sink.has_error_at(node.place) {
+        return;
+    }
     if let Err(missing) = fill(text, world) {
         for name in missing {
             let message = format!("the environment variable `{name}` is not set");

@@ -32,7 +32,8 @@ impl Root {
     /// A root on disk: symbolic links are followed once, here.
     pub fn on_disk(folder: &Path) -> Result<Root, FileError> {
         let path = folder.display().to_string();
-        let real = folder.canonicalize().map_err(|e| FileError::Unreadable { path: path.clone(), why: e.to_string() })?;
+        let real =
+            folder.canonicalize().map_err(|e| FileError::Unreadable { path: path.clone(), why: e.to_string() })?;
         if real.is_dir() {
             Ok(Root(real))
         } else {
@@ -178,11 +179,11 @@ mod tests {
     #[test]
     fn embedded_files_are_reached_from_any_root() {
         let root = Root::embedded("suites");
-        assert_eq!(root.resolve("example.yaml").unwrap(), PathBuf::from("builtin:suites/example.yaml"));
+        assert_eq!(root.resolve("smoke.yaml").unwrap(), PathBuf::from("builtin:suites/smoke.yaml"));
         let root = Root::embedded("");
         assert!(matches!(root.resolve("../x"), Err(FileError::LeavesRoot { .. })));
-        assert!(matches!(root.resolve("suites/exampel.yaml"), Err(FileError::Missing { near: Some(_), .. })));
-        assert!(read(Path::new("builtin:suites/example.yaml"), 1 << 20).unwrap().starts_with(b"#"));
+        assert!(matches!(root.resolve("suites/smoek.yaml"), Err(FileError::Missing { near: Some(_), .. })));
+        assert!(read(Path::new("builtin:suites/smoke.yaml"), 1 << 20).unwrap().starts_with(b"#"));
     }
 
     #[test]

@@ -79,7 +79,10 @@ mod tests {
             std::fs::write(&path, init_template(baseline, candidate)).unwrap();
             let loaded = load(SuiteSource::Path(path.clone()), &FixedWorld::new(&[]), &LoadOptions::default()).unwrap();
             assert_eq!(loaded.warnings, []);
-            assert_eq!(loaded.suite.deployments[0].url.as_deref(), Some(baseline.unwrap_or("http://127.0.0.1:8000/v1")));
+            assert_eq!(
+                loaded.suite.deployments[0].url.as_deref(),
+                Some(baseline.unwrap_or("http://127.0.0.1:8000/v1"))
+            );
             assert_eq!(loaded.suite.comparisons.len(), 1);
             assert_eq!(loaded.suite.deployments[1].model, loaded.suite.deployments[0].model);
         }

@@ -111,13 +111,14 @@ pub static COMPARISON: Section = Section {
 pub static SAMPLING: Section = Section {
     name: "`sampling`",
     keys: &[
-        KeySpec::new("temperature", Shape::Number { min: 0.0, max: 10.0 }, "`null` in a deployment leaves it out.")
+        KeySpec::new("temperature", Shape::Number { min: 0.0, max: 10.0 }, "`null` leaves it out of requests.")
+            .nullable()
             .or("0"),
-        KeySpec::new("top_p", Shape::Number { min: 0.0, max: 1.0 }, "Nucleus sampling."),
-        KeySpec::new("top_k", Shape::Int { min: 1, max: 1_000_000 }, "The k likeliest tokens."),
+        KeySpec::new("top_p", Shape::Number { min: 0.0, max: 1.0 }, "Nucleus sampling.").nullable(),
+        KeySpec::new("top_k", Shape::Int { min: 1, max: 1_000_000 }, "The k likeliest tokens.").nullable(),
         KeySpec::new("max_tokens", Shape::Int { min: 1, max: 10_000_000 }, "The longest answer, in tokens.").or("256"),
         KeySpec::new("seed", Shape::Int { min: 0, max: u64::MAX }, "All seeds of the run derive from it.").or("7"),
-        KeySpec::new("stop", Shape::OneOrList(&Shape::Text), "Texts that end an answer."),
+        KeySpec::new("stop", Shape::OneOrList(&Shape::Text), "Texts that end an answer.").nullable(),
     ],
 };
 
@@ -146,8 +147,7 @@ pub static BUDGET: Section = Section {
 pub static LOAD: Section = Section {
     name: "`load`",
     keys: &[
-        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "`closed`: a fixed number of requests in flight.")
-            .or("closed"),
+        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "`closed`: a fixed number of requests in flight.").or("closed"),
         KeySpec::new("concurrency", Shape::Int { min: 1, max: 4_096 }, "Requests in flight, per arm.").or("4"),
         KeySpec::new("warmup_requests", Shape::Int { min: 0, max: 100_000 }, "Asked first, with prompts of their own.")
             .or("8"),

@@ -185,10 +185,7 @@ const RATIO: Shape = Shape::Number { min: 0.000_001, max: 1e6 };
 
 pub static SCOPE: Section = Section {
     name: "`scope`",
-    keys: &[
-        KeySpec::new("task", Shape::Text, "A task's name."),
-        KeySpec::new("category", Shape::Text, "A category."),
-    ],
+    keys: &[KeySpec::new("task", Shape::Text, "A task's name."), KeySpec::new("category", Shape::Text, "A category.")],
 };
 
 macro_rules! gate {
@@ -214,12 +211,7 @@ gate!(
     KeySpec::new("ratio_at_least", RATIO, "Candidate ÷ baseline, by the lower bound."),
     CONFIDENCE,
 );
-gate!(
-    SLO,
-    "an slo gate",
-    KeySpec::new("all", Shape::Bool, "All targets of `slo` hold.").or("true"),
-    MAYBE_CONFIDENCE,
-);
+gate!(SLO, "an slo gate", KeySpec::new("all", Shape::Bool, "All targets of `slo` hold.").or("true"), MAYBE_CONFIDENCE,);
 gate!(
     STABILITY,
     "a stability gate",
@@ -251,13 +243,8 @@ gate!(
 );
 
 static EACH: [Word; 2] = [word("task"), word("category")];
-static STABILITY_WORDS: [Word; 5] = [
-    word("error_rate"),
-    word("timeout_rate"),
-    word("truncated_rate"),
-    word("empty_rate"),
-    word("retry_rate"),
-];
+static STABILITY_WORDS: [Word; 5] =
+    [word("error_rate"), word("timeout_rate"), word("truncated_rate"), word("empty_rate"), word("retry_rate")];
 static COST_METRICS: [Word; 2] = [word("usd_per_request"), word("usd_per_success")];
 
 pub static GATES: Variants = Variants {

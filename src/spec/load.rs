@@ -63,6 +63,7 @@ pub struct Loaded {
 }
 
 /// Reads, checks and resolves a suite.
+#[allow(clippy::needless_pass_by_value)] // A source is made for the call; the callers read better so.
 pub fn load(source: SuiteSource, world: &dyn World, options: &LoadOptions) -> Result<Loaded, Diagnostics> {
     let name = source.to_string();
     let (bytes, folder) = read(&source).map_err(|d| Diagnostics::from(*d))?;
@@ -76,7 +77,7 @@ pub fn load(source: SuiteSource, world: &dyn World, options: &LoadOptions) -> Re
     check::check_section(&tree, &SUITE, &mut sink);
     env::check(&tree, world, &mut sink);
     let root = root(&tree, &folder, world, &mut sink);
-    let mut suite = decode::suite(&tree, &mut Context { sink: &mut sink, root: &root, world });
+    let mut suite = decode::suite(&tree, &mut Context { sink: &mut sink, root: &root, world, sources: &sources });
     if !sink.has_errors() {
         narrow(&mut suite, options, &mut sink);
     }
@@ -198,6 +199,10 @@ fn narrow(suite: &mut Suite, options: &LoadOptions, sink: &mut Sink) {
             let help = format!("tasks: {}", suggest::list(names.iter().map(String::as_str)));
             sink.report(Mistake::new("unknown-task", Place::default(), message).help(help));
         }
+    }
+    if options.limit == Some(0) {
+        let mistake = Mistake::new("empty-dataset", Place::default(), "`--limit 0` leaves nothing to ask");
+        sink.report(mistake.hint("use at least `--limit 1`; `plan` sends nothing"));
     }
     for task in &mut suite.tasks {
         match (&mut task.dataset, options.limit) {

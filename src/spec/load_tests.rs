@@ -9,6 +9,23 @@ use crate::spec::{
 use crate::units::Span;
 use crate::world::FixedWorld;
 
+/// A world in which every variable is set, to a URL.
+struct AnyUrl;
+
+impl World for AnyUrl {
+    fn clock(&self) -> crate::world::Clock {
+        crate::world::Clock::start()
+    }
+
+    fn wall_ms(&self) -> u64 {
+        0
+    }
+
+    fn env(&self, _: &str) -> Option<String> {
+        Some("http://127.0.0.1:1/v1".into())
+    }
+}
+
 /// A folder with a suite and its files.
 struct Home(tempfile::TempDir);
 
@@ -104,7 +121,7 @@ gates:
 
 fn whole() -> Home {
     let rows: String =
-        (0..30).map(|i| format!("{{\"question\": \"q{i}\", \"answer\": \"a\", \"passage\": {i}}}\n")).collect();
+        (0..30).map(|i| json!({"question": format!("q{i}"), "answer": "a", "passage": i}).to_string() + "\n").collect();
     Home::new(&[
         ("suites/s.yaml", WHOLE),
         ("suites/ca.pem", "x"),
@@ -160,7 +177,10 @@ fn what_is_left_out_has_the_documented_default() {
     assert_eq!(suite.load, Load::Closed { concurrency: 4, warmup_requests: 8, start: Start::Spread });
     assert_eq!((suite.repeats, suite.arms, suite.cache), (1, ArmsMode::Alternate, CacheMode::AsIs));
     assert!(suite.noise_floor, "a candidate, and tokens cost nothing");
-    assert_eq!((suite.retry.max_attempts, suite.retry.base, suite.retry.cap), (3, Span::from_ms(1000), Span::from_ms(30_000)));
+    assert_eq!(
+        (suite.retry.max_attempts, suite.retry.base, suite.retry.cap),
+        (3, Span::from_ms(1000), Span::from_ms(30_000))
+    );
     assert_eq!(suite.retry.on, [RetryOn::RateLimited, RetryOn::ServerError, RetryOn::Transport]);
     assert_eq!((suite.sampling.temperature, suite.sampling.max_tokens, suite.sampling.seed), (Some(0.0), 256, 7));
     let a = &suite.deployments[0];
@@ -176,7 +196,10 @@ fn what_is_left_out_has_the_documented_default() {
 
 #[test]
 fn answers_stay_what_was_written() {
-    let text = SMALL.replace("[{q: x, answer: no}]", "[{q: x, answer: no}, {q: x, answer: 012}, {q: 1, answer: 1.20}, {q: ~, answer: 5}]");
+    let text = SMALL.replace(
+        "[{q: x, answer: no}]",
+        "[{q: x, answer: no}, {q: x, answer: 012}, {q: 1, answer: 1.20}, {q: ~, answer: 5}]",
+    );
     let suite = Home::new(&[("suites/s.yaml", &text)]).load(&[], &LoadOptions::default()).unwrap().suite;
     let rows = crate::spec::dataset::read(&suite.tasks[0], None).unwrap();
     let answers: Vec<_> = rows.iter().map(|r| r["answer"].clone()).collect();
@@ -198,7 +221,11 @@ fn a_priced_baseline_has_no_twin_unless_asked() {
 #[test]
 fn the_command_line_overrides_the_file() {
     let options = LoadOptions {
-        set: vec!["deployments.a.url=http://other:9/v1".into(), "load.concurrency=16".into(), "tasks.t.weight=3".into()],
+        set: vec![
+            "deployments.a.url=http://other:9/v1".into(),
+            "load.concurrency=16".into(),
+            "tasks.t.weight=3".into(),
+        ],
         ..LoadOptions::default()
     };
     let suite = Home::new(&[("suites/s.yaml", SMALL)]).load(&[], &options).unwrap().suite;
@@ -214,15 +241,23 @@ fn the_command_line_overrides_the_file() {
 #[test]
 fn tasks_and_samples_are_narrowed() {
     let options = LoadOptions { task_glob: Some("cap*".into()), limit: Some(5), set: vec![] };
-    let suite = whole().load(&ENV, &options).unwrap().suite;
+    let home = whole();
+    let suite = home.load(&ENV, &options).unwrap().suite;
     assert_eq!(suite.tasks.len(), 1);
     assert_eq!(crate::spec::dataset::read(&suite.tasks[0], None).unwrap().len(), 5);
     assert_eq!(suite.gates.len(), 6);
     let none = LoadOptions { task_glob: Some("x?".into()), ..LoadOptions::default() };
     assert!(whole().load(&ENV, &none).unwrap_err().contains("unknown-task"));
-    for (glob, name, fits) in
-        [("*", "", true), ("a*b", "axxb", true), ("a*b", "axxc", false), ("?", "ü", true), ("a**", "a", true), ("", "a", false)]
-    {
+    let nothing = LoadOptions { limit: Some(0), ..LoadOptions::default() };
+    assert!(whole().load(&ENV, &nothing).unwrap_err().contains("--limit 0"));
+    for (glob, name, fits) in [
+        ("*", "", true),
+        ("a*b", "axxb", true),
+        ("a*b", "axxc", false),
+        ("?", "ü", true),
+        ("a**", "a", true),
+        ("", "a", false),
+    ] {
         assert_eq!(glob_fits(glob, name), fits, "{glob} {name}");
     }
 }
@@ -244,7 +279,10 @@ fn a_stored_suite_is_filled_in_again() {
     let read: Suite = serde_json::from_str(&stored).unwrap();
     assert_eq!(read, loaded.suite);
     assert_eq!(env::interpolate(&read, &FixedWorld::new(&ENV)).unwrap(), loaded.live);
-    assert_eq!(env::interpolate(&read, &FixedWorld::new(&[])), Err(vec!["BASELINE_URL".into(), "Q4_URL".into(), "TOKEN".into()]));
+    assert_eq!(
+        env::interpolate(&read, &FixedWorld::new(&[])),
+        Err(vec!["BASELINE_URL".into(), "Q4_URL".into(), "TOKEN".into()])
+    );
 }
 
 #[test]
@@ -317,13 +355,42 @@ fn files_that_are_no_suite_are_refused() {
 
 #[test]
 fn a_suite_inside_the_program_loads() {
-    let world = FixedWorld::new(&[]);
     for name in builtin::suite_names() {
-        let loaded = load(SuiteSource::parse(&format!("builtin:{name}")), &world, &LoadOptions::default());
-        assert!(loaded.is_ok(), "{name}: {}", loaded.unwrap_err());
+        let inside = load(SuiteSource::parse(&format!("builtin:{name}")), &AnyUrl, &LoadOptions::default());
+        let inside = inside.unwrap_or_else(|told| panic!("{name}: {told}"));
+        assert_eq!(inside.warnings, [], "{name}");
+        let path = format!("{}/suites/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let outside = load(SuiteSource::Path(path.into()), &AnyUrl, &LoadOptions::default()).unwrap();
+        for (a, b) in inside.suite.tasks.iter().zip(&outside.suite.tasks) {
+            let rows = |task| crate::spec::dataset::read(task, None).unwrap();
+            assert_eq!(rows(a), rows(b), "{name}");
+        }
     }
-    let told = load(SuiteSource::parse("builtin:exampel"), &world, &LoadOptions::default()).unwrap_err();
-    assert_eq!(told.0[0].hint.as_deref(), Some("did you mean `example`?"));
+    let told = load(SuiteSource::parse("builtin:smok"), &AnyUrl, &LoadOptions::default()).unwrap_err();
+    assert_eq!(told.0[0].hint.as_deref(), Some("did you mean `smoke`?"));
+}
+
+#[test]
+fn a_fault_in_a_block_is_told_on_its_own_line() {
+    let text = SMALL.replace(
+        "tasks: [{name: t, cases: [{q: x, answer: no}], prompt: '{{ q }}', graders: [{exact: {}}]}]",
+        "tasks:\n- name: t\n  cases: [{q: x, answer: no}]\n  graders: [{exact: {}}]\n  prompt: |\n    fine\n\n    {{ q | uper }}\n    fine",
+    );
+    let told = |text: &str| Home::new(&[("suites/s.yaml", text)]).load(&[], &LoadOptions::default()).unwrap_err();
+    assert!(told(&text).starts_with("s.yaml:10:5: error[bad-template]"), "{}", told(&text));
+    let text = text.replace("fine\n\n    {{ q | uper }}", "\n    {{ q }}\n    {{ qq }}");
+    assert!(told(&text).starts_with("s.yaml:10:5: error[unknown-variable]"), "{}", told(&text));
+}
+
+#[test]
+fn rows_of_one_id_are_a_warning() {
+    let text = SMALL
+        .replace("{q: x, answer: no}", "{id: 1, q: x, answer: no}, {id: 2, q: y, answer: a}, {id: 1, q: z, answer: b}");
+    let loaded = Home::new(&[("suites/s.yaml", &text)]).load(&[], &LoadOptions::default()).unwrap();
+    assert_eq!(
+        loaded.warnings.iter().map(|w| w.message.as_str()).collect::<Vec<_>>(),
+        ["rows 1 and 3 have the same `id`: 1"]
+    );
 }
 
 #[test]

@@ -20,11 +20,12 @@ mod init;
 mod keys;
 mod keys_task;
 mod load;
+pub mod money;
 mod node;
 mod overlay;
+pub mod reference;
 mod render;
 mod scalar;
-pub mod money;
 pub mod schema;
 mod secrets;
 mod shape;
@@ -48,7 +49,8 @@ pub use suite::{
     PERCENTILES, Price, Retry, RetryOn, Sampling, SloTarget, SpeedMetric, Start, Suite, Timeouts,
 };
 pub use task::{
-    Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task, Which,
+    Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task,
+    Which,
 };
 
 /// The source of a schema that is written in the suite itself.

@@ -13,9 +13,13 @@ pub struct Node {
 
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// The text as written; `plain` where neither quotes nor a block nor `!!str` make it text for sure. `block` is a
-    /// literal or folded block, whose content starts on the line after its place.
-    Scalar { text: String, plain: bool, block: bool },
+    /// The text as written; `plain` where neither quotes nor a block nor `!!str` make it text for sure. `literal` is a
+    /// `|` block, whose place starts at its first line that is not blank.
+    Scalar {
+        text: String,
+        plain: bool,
+        literal: bool,
+    },
     Seq(Vec<Node>),
     /// Keys are unique.
     Map(Vec<Entry>),
@@ -173,7 +177,8 @@ mod tests {
     use serde_json::json;
 
     fn typed(text: &str, numbers: Numbers) -> Value {
-        let node = Node { place: Place::default(), kind: Kind::Scalar { text: text.into(), plain: true, block: false } };
+        let node =
+            Node { place: Place::default(), kind: Kind::Scalar { text: text.into(), plain: true, literal: false } };
         node.to_json(numbers, &mut Sink::default())
     }
 
@@ -207,7 +212,8 @@ mod tests {
 
     #[test]
     fn nan_is_a_mistake() {
-        let node = Node { place: Place::default(), kind: Kind::Scalar { text: ".nan".into(), plain: true, block: false } };
+        let node =
+            Node { place: Place::default(), kind: Kind::Scalar { text: ".nan".into(), plain: true, literal: false } };
         let mut sink = Sink::default();
         node.to_json(Numbers::Values, &mut sink);
         assert!(sink.has_errors());

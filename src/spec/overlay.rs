@@ -11,7 +11,9 @@ pub fn apply_sets(root: &mut Node, sets: &[String], sources: &mut Sources, sink:
         let source = sources.add("--set", set);
         let Some((path, value_text)) = set.split_once('=') else {
             let place = Place::new(source, 0, set.len());
-            sink.report(Mistake::new("bad-set", place, "`--set` needs `path=value`").hint("`--set load.concurrency=8`"));
+            sink.report(
+                Mistake::new("bad-set", place, "`--set` needs `path=value`").hint("`--set load.concurrency=8`"),
+            );
             continue;
         };
         let start = path.len() + 1;
@@ -34,7 +36,7 @@ pub fn apply_sets(root: &mut Node, sets: &[String], sources: &mut Sources, sink:
 fn empty(text: &str, source: u16, start: usize) -> Option<Node> {
     text.trim().is_empty().then(|| Node {
         place: Place::new(source, start, start + text.len()),
-        kind: Kind::Scalar { text: String::new(), plain: true, block: false },
+        kind: Kind::Scalar { text: String::new(), plain: true, literal: false },
     })
 }
 
@@ -45,7 +47,8 @@ fn set_at(node: &mut Node, path: &str, place: &mut Place, value: Node) -> Result
             let (segment, rest) = split_path(path, entries.iter().map(|e| e.key.text.as_str()));
             let at = Place { end: place.start + small(segment.len()), ..*place };
             let Some(rest) = rest else {
-                return set_key(entries, segment, at, value);
+                set_key(entries, segment, at, value);
+                return Ok(());
             };
             place.start = at.end + 1;
             if let Some(entry) = entries.iter_mut().find(|e| e.key.text == segment) {
@@ -63,21 +66,17 @@ fn set_at(node: &mut Node, path: &str, place: &mut Place, value: Node) -> Result
             place.start = at.end + 1;
             let index = names.iter().position(|n| n == segment).or_else(|| segment.parse().ok());
             let count = items.len();
-            match index.and_then(|i| items.get_mut(i)) {
-                Some(item) => match rest {
-                    Some(rest) => set_at(item, rest, place, value),
-                    None => {
-                        *item = value;
-                        Ok(())
-                    }
-                },
-                None => {
-                    let message = format!("`{segment}` is no item of this list of {count}");
-                    let hint = suggest::did_you_mean(segment, names.iter().map(String::as_str));
-                    let hint = hint.unwrap_or_else(|| "write a number from 0, or an item's `name`".into());
-                    Err(Box::new(Mistake::new("bad-set", at, message).hint(hint)))
-                }
+            let Some(item) = index.and_then(|i| items.get_mut(i)) else {
+                let message = format!("`{segment}` is no item of this list of {count}");
+                let hint = suggest::did_you_mean(segment, names.iter().map(String::as_str));
+                let hint = hint.unwrap_or_else(|| "write a number from 0, or an item's `name`".into());
+                return Err(Box::new(Mistake::new("bad-set", at, message).hint(hint)));
+            };
+            if let Some(rest) = rest {
+                return set_at(item, rest, place, value);
             }
+            *item = value;
+            Ok(())
         }
         Kind::Scalar { .. } => {
             let message = format!("there is nothing below {described}");
@@ -86,7 +85,7 @@ fn set_at(node: &mut Node, path: &str, place: &mut Place, value: Node) -> Result
     }
 }
 
-fn set_key(entries: &mut Vec<Entry>, name: &str, at: Place, value: Node) -> Result<(), Box<Mistake>> {
+fn set_key(entries: &mut Vec<Entry>, name: &str, at: Place, value: Node) {
     if value.is_null() {
         entries.retain(|e| e.key.text != name);
     } else if let Some(entry) = entries.iter_mut().find(|e| e.key.text == name) {
@@ -94,7 +93,6 @@ fn set_key(entries: &mut Vec<Entry>, name: &str, at: Place, value: Node) -> Resu
     } else {
         entries.push(Entry { key: key(name, at), value });
     }
-    Ok(())
 }
 
 fn key(text: &str, place: Place) -> Key {
@@ -160,11 +158,14 @@ fn merged<'d>(entry: &'d Entry, all: &'d [Entry], chain: &mut Vec<&'d str>, sink
         return entry.value.clone();
     }
     let base = merged(parent, all, chain, sink);
-    merge_patch(base, &entry.value)
+    merge_patch(base, &entry.value, false)
 }
 
+/// Sections whose `null` is a value of its own: it deletes from the request, not from the parent deployment.
+const KEEP_NULLS: [&str; 2] = ["body", "sampling"];
+
 /// RFC 7396 on trees. Places stay those of the text that a value came from.
-fn merge_patch(base: Node, patch: &Node) -> Node {
+fn merge_patch(base: Node, patch: &Node, keep_nulls: bool) -> Node {
     let Kind::Map(changes) = &patch.kind else { return patch.clone() };
     let mut entries = match base.kind {
         Kind::Map(entries) => entries,
@@ -172,17 +173,18 @@ fn merge_patch(base: Node, patch: &Node) -> Node {
     };
     for change in changes {
         let found = entries.iter().position(|e| e.key.text == change.key.text);
+        let keep_below = keep_nulls || KEEP_NULLS.contains(&change.key.text.as_str());
         match found {
-            _ if change.value.is_null() => entries.retain(|e| e.key.text != change.key.text),
+            _ if change.value.is_null() && !keep_nulls => entries.retain(|e| e.key.text != change.key.text),
             Some(at) => {
                 if let Some(entry) = entries.get_mut(at) {
-                    let value = merge_patch(entry.value.clone(), &change.value);
+                    let value = merge_patch(entry.value.clone(), &change.value, keep_below);
                     *entry = Entry { key: change.key.clone(), value };
                 }
             }
             None => {
                 let nothing = Node { place: change.value.place, kind: Kind::Map(vec![]) };
-                let value = merge_patch(nothing, &change.value);
+                let value = merge_patch(nothing, &change.value, keep_below);
                 entries.push(Entry { key: change.key.clone(), value });
             }
         }
@@ -212,8 +214,13 @@ mod tests {
     #[test]
     fn set_reaches_maps_lists_and_names_with_dots() {
         let text = "deployments: {llama-3.1: {url: a}}\ntasks: [{name: t1, weight: 1}, {name: t2}]\nload: {x: 1}\n";
-        let sets =
-            ["deployments.llama-3.1.url=http://x:1/v1", "tasks.t2.weight=2", "tasks.0.weight=3", "load.x=", "a.b=[1, 2]"];
+        let sets = [
+            "deployments.llama-3.1.url=http://x:1/v1",
+            "tasks.t2.weight=2",
+            "tasks.0.weight=3",
+            "load.x=",
+            "a.b=[1, 2]",
+        ];
         let (value, told) = set(text, &sets);
         assert_eq!(told, Vec::<String>::new());
         let want = json!({
@@ -229,7 +236,7 @@ mod tests {
     fn a_bad_set_is_told_in_its_own_text() {
         let text = "tasks: [{name: t1}]\nload: 3\n";
         let (_, told) = set(text, &["nonsense", "tasks.t9.weight=1", "load.x=1", "a=[1"]);
-        assert_eq!(told, ["--set:1:1 bad-set", "--set:1:7 bad-set", "--set:1:6 bad-set", "--set:1:5 yaml-syntax"]);
+        assert_eq!(told, ["--set:1:1 bad-set", "--set:1:7 bad-set", "--set:1:6 bad-set", "--set:1:3 yaml-syntax"]);
     }
 
     #[test]
@@ -240,6 +247,14 @@ mod tests {
         assert_eq!(value["deployments"]["b"], json!({"url": "u", "price": {"x": 1, "y": 3}, "extends": "a"}));
         assert_eq!(value["deployments"]["c"]["url"], "v");
         assert_eq!(value["deployments"]["c"]["price"], json!({"x": 1, "y": 3}));
+    }
+
+    #[test]
+    fn null_in_a_body_or_in_sampling_stays() {
+        let text = "deployments:\n  a: {body: {x: 1, y: 2}}\n  b: {extends: a, body: {x: null, z: null}, sampling: {top_p: null}}\n";
+        let (value, _) = set(text, &[]);
+        assert_eq!(value["deployments"]["b"]["body"], json!({"x": null, "y": 2, "z": null}));
+        assert_eq!(value["deployments"]["b"]["sampling"], json!({"top_p": null}));
     }
 
     #[test]

@@ -86,10 +86,11 @@ fn full(d: &Diagnostic, paint: Paint, out: &mut String) {
     let Paint { blue, bold, off, .. } = paint;
     let head = format!("{}[{}]: ", severity(d.severity), d.code);
     let message = wrap(&clean(&d.message), WIDTH, head.chars().count(), 2);
-    let _ = writeln!(out, "{tint}{}{off}{bold}{message}{off}", head);
+    let _ = writeln!(out, "{tint}{head}{off}{bold}{message}{off}");
     let number = d.line.to_string();
     let gutter = " ".repeat(number.len());
-    let _ = writeln!(out, "{gutter}{blue}-->{off} {}:{}:{}", clean(&d.file), d.line, d.column);
+    let at = if d.source_line.is_some() { format!(":{}:{}", d.line, d.column) } else { String::new() };
+    let _ = writeln!(out, "{gutter}{blue}-->{off} {}{at}", clean(&d.file));
     if let Some(line) = &d.source_line {
         let (shown, before, len) = window(line, d.column, d.span_len, WIDTH - number.len() - 3);
         let _ = writeln!(out, "{gutter} {blue}|{off}");
@@ -148,7 +149,9 @@ fn wide(c: char) -> usize {
 fn visible(c: char) -> char {
     match c {
         '\t' => ' ',
-        c if c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+        c if c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+        {
             '\u{fffd}'
         }
         c => c,

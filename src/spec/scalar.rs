@@ -66,7 +66,13 @@ pub fn integer(node: &Node, min: u64, max: u64) -> Result<u64, Fault> {
 
 pub fn number(node: &Node, min: f64, max: f64) -> Result<f64, Fault> {
     let range = match (min, max) {
-        (min, max) if max >= 1e6 && min <= 1e-6 => if min > 0.0 { "above 0".into() } else { "of at least 0".into() },
+        (min, max) if max >= 1e6 && min <= 1e-6 => {
+            if min > 0.0 {
+                "above 0".into()
+            } else {
+                "of at least 0".into()
+            }
+        }
         (min, max) => format!("from {min} to {max}"),
     };
     let want = format!("a number {range}");
@@ -157,7 +163,7 @@ mod tests {
     use crate::spec::source::Place;
 
     fn plain(text: &str) -> Node {
-        Node { place: Place::default(), kind: Kind::Scalar { text: text.into(), plain: true, block: false } }
+        Node { place: Place::default(), kind: Kind::Scalar { text: text.into(), plain: true, literal: false } }
     }
 
     #[test]

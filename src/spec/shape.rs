@@ -14,6 +14,8 @@ pub struct KeySpec {
     pub name: &'static str,
     pub shape: Shape,
     pub required: bool,
+    /// `null` is a value of its own: leave this out of the request.
+    pub nullable: bool,
     pub status: Status,
     /// The value that holds where the key is left out, as YAML.
     pub default: Option<&'static str>,
@@ -98,12 +100,18 @@ pub struct Variants {
 
 impl KeySpec {
     pub const fn new(name: &'static str, shape: Shape, doc: &'static str) -> KeySpec {
-        KeySpec { name, shape, required: false, status: Status::Live, default: None, doc }
+        KeySpec { name, shape, required: false, nullable: false, status: Status::Live, default: None, doc }
     }
 
     #[must_use]
     pub const fn required(mut self) -> KeySpec {
         self.required = true;
+        self
+    }
+
+    #[must_use]
+    pub const fn nullable(mut self) -> KeySpec {
+        self.nullable = true;
         self
     }
 

@@ -49,6 +49,17 @@ impl Sources {
         u16::try_from(self.0.len() - 1).unwrap_or(u16::MAX)
     }
 
+    /// The text of the line that lies `below` lines under the start of a place, without its indentation.
+    pub fn line_below(&self, place: Place, below: usize) -> Option<Place> {
+        let source = self.0.get(usize::from(place.source))?;
+        let index = source.line_starts.partition_point(|&s| s <= place.start as usize).checked_sub(1)? + below;
+        let start = *source.line_starts.get(index)?;
+        let end = source.line_starts.get(index + 1).copied().unwrap_or(source.text.len());
+        let line = source.text.get(start..end)?;
+        let indent = line.len() - line.trim_start().len();
+        Some(Place::new(place.source, start + indent, start + line.trim_end().len()))
+    }
+
     pub fn locate(&self, place: Place) -> Position {
         let Some(source) = self.0.get(usize::from(place.source)) else {
             return Position { file: String::new(), line: 1, column: 1, span_len: 1, line_text: String::new() };

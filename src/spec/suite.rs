@@ -331,7 +331,9 @@ impl std::str::FromStr for SpeedMetric {
                 let percentile = PERCENTILES.into_iter().find(|p| p.to_string() == percentile)?;
                 Some(SpeedMetric::Latency { figure, percentile })
             })
-            .ok_or_else(|| format!("`{text}` is not a speed metric; use one of {}", SpeedMetric::all_names().join(", ")))
+            .ok_or_else(|| {
+                format!("`{text}` is not a speed metric; use one of {}", SpeedMetric::all_names().join(", "))
+            })
     }
 }
 

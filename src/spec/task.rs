@@ -23,7 +23,7 @@ pub struct Task {
     pub grade_truncated: bool,
     /// False: the task's requests carry no latency (they are graded only).
     pub latency: bool,
-    /// OpenAI `response_format`, sent as written.
+    /// `response_format` of `OpenAI`'s API, sent as written.
     pub response_format: Option<Value>,
     pub stop: Vec<String>,
 }
@@ -32,7 +32,10 @@ pub struct Task {
 #[serde(rename_all = "snake_case")]
 pub enum Dataset {
     /// `path` is absolute and lies under the suite's root (or is `builtin:…`).
-    File { path: PathBuf, limit: Option<usize> },
+    File {
+        path: PathBuf,
+        limit: Option<usize>,
+    },
     Cases(Vec<Row>),
 }
 

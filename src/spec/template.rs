@@ -59,6 +59,7 @@ fn from_json(text: &str) -> Result<minijinja::Value, Error> {
 }
 
 /// JSON as it is. The engine's own filter escapes apostrophes and angle brackets for HTML, which a prompt would show.
+#[allow(clippy::needless_pass_by_value)] // The engine hands filters their arguments by value.
 fn to_json(value: Serde<Value>, indent: Option<bool>) -> Result<String, Error> {
     let text = match indent {
         Some(true) => serde_json::to_string_pretty(&value.0),
@@ -79,10 +80,9 @@ pub fn render_text(text: &str, row: &Row) -> Result<String, TemplateError> {
     }
     let template = ENGINE.template_from_str(text).map_err(told)?;
     let mut out = Bounded::default();
-    template.render_captured_to(minijinja::Value::from(Serde(row)), &mut out).map_err(|e| match out.full {
-        true => TemplateError::TooLong,
-        false => told(e),
-    })?;
+    template
+        .render_captured_to(minijinja::Value::from(Serde(row)), &mut out)
+        .map_err(|e| if out.full { TemplateError::TooLong } else { told(e) })?;
     String::from_utf8(out.bytes).map_err(|e| TemplateError::Failed { detail: e.to_string() })
 }
 
@@ -99,9 +99,11 @@ fn render_value(value: &Value, row: &Row) -> Result<Value, TemplateError> {
             None => render_text(text, row).map(Value::String),
         },
         Value::Array(items) => items.iter().map(|item| render_value(item, row)).collect(),
-        Value::Object(map) => {
-            map.iter().map(|(key, item)| Ok((key.clone(), render_value(item, row)?))).collect::<Result<_, _>>().map(Value::Object)
-        }
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, item)| Ok((key.clone(), render_value(item, row)?)))
+            .collect::<Result<_, _>>()
+            .map(Value::Object),
         other => Ok(other.clone()),
     }
 }
@@ -158,6 +160,7 @@ fn collect<'v>(values: impl Iterator<Item = &'v Value>) -> Result<BTreeSet<Strin
     Ok(all)
 }
 
+#[allow(clippy::needless_pass_by_value)] // Passed to `map_err` by name.
 fn told(error: Error) -> TemplateError {
     let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     match error.kind() {
@@ -198,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     fn row(value: Value) -> Row {
-        value.as_object().unwrap().clone()
+        serde_json::from_value(value).unwrap()
     }
 
     fn row_of_options() -> Row {
@@ -213,7 +216,10 @@ mod tests {
         assert_eq!(render_text("{{ n + 1 }}", &row).unwrap(), "4");
         let row = row_of_options();
         assert_eq!(render_text("{{ o | tojson }}", &row).unwrap(), r#"{"b":"it's <x>","a":1.5}"#);
-        assert_eq!(render_text("{% for k, v in o | items %}{{ k }}={{ v }};{% endfor %}", &row).unwrap(), "b=it's <x>;a=1.5;");
+        assert_eq!(
+            render_text("{% for k, v in o | items %}{{ k }}={{ v }};{% endfor %}", &row).unwrap(),
+            "b=it's <x>;a=1.5;"
+        );
     }
 
     #[test]
@@ -228,6 +234,17 @@ mod tests {
         assert_eq!(field(json!("{{ n }} {{ n }}")), json!("0.5 0.5"));
         assert_eq!(field(json!(["no", "{{ n }}"])), json!(["no", 0.5]));
         assert_eq!(field(json!({"k": "{{ a[1] }}"})), json!({"k": "x"}));
+    }
+
+    #[test]
+    fn faults_are_told_with_their_line() {
+        let line = |text: &str| match render_text(text, &row(json!({"q": "x"}))) {
+            Err(TemplateError::Syntax { line, .. }) => line,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(line("a\n\n{{ q | uper }}\nb\n"), 3);
+        assert_eq!(line("a\n{{ q \nb\n{% endif %}"), 3);
+        assert_eq!(line("{% if q %}\n{{ q + }}{% endif %}"), 2);
     }
 
     #[test]
@@ -253,7 +270,8 @@ mod tests {
 
     #[test]
     fn free_variables_are_found() {
-        let found = variables("{% for x in items %}{{ x.a }}{{ loop.index }}{% endfor %}{{ range(3) }}{{ q }}").unwrap();
+        let found =
+            variables("{% for x in items %}{{ x.a }}{{ loop.index }}{% endfor %}{{ range(3) }}{{ q }}").unwrap();
         assert_eq!(found.into_iter().collect::<Vec<_>>(), ["items", "q"]);
         assert_eq!(field_variables(&json!(["{{ a }}", {"k": "{{ b }}"}])).unwrap().len(), 2);
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use granit_parser::{Event, Marker, Parser, ScalarStyle, Span, Tag};
+use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, Span, StructureStyle, Tag};
 
 use super::diagnostic::{Mistake, Sink};
 use super::node::{Entry, Key, Kind, Node};
@@ -31,17 +31,23 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
     let options = granit_parser::options! {
         emit_comments: false,
         disallow_directives: true,
-        flow_nesting_limit: MAX_DEPTH,
-        block_nesting_limit: MAX_DEPTH,
+        // One more than is taken here, so that depth is told by this reader's own words.
+        flow_nesting_limit: MAX_DEPTH + 1,
+        block_nesting_limit: MAX_DEPTH + 1,
     };
     let mut root = None;
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = match event {
             Ok(event) => event,
+            Err(error) if *error.kind() == ErrorKind::RecursionLimitExceeded => {
+                builder.sink.report(*too_deep(builder.point(*error.marker())));
+                return None;
+            }
             Err(error) => {
                 let place = builder.point(*error.marker());
-                let message = format!("not valid YAML: {}", error.info().trim_end_matches('.'));
-                builder.sink.report(Mistake::new("yaml-syntax", place, message));
+                let info = error.info();
+                let message = format!("not valid YAML: {}", info.trim_end_matches('.'));
+                builder.sink.report(Mistake::new("yaml-syntax", place, message).hint(syntax_hint(&info)));
                 return None;
             }
         };
@@ -61,9 +67,37 @@ pub fn parse(source: u16, text: &str, base: usize, sink: &mut Sink) -> Option<No
     root
 }
 
+/// The parser says what it did not find; people want to know what they did.
+fn syntax_hint(info: &str) -> &'static str {
+    let has = |word: &str| info.contains(word);
+    if has("tab") {
+        "indent with spaces"
+    } else if has("anchor") {
+        "`*name` repeats what `&name` marked above; put a text that starts with `*` in quotes"
+    } else if has("flow") {
+        "a `]`, a `}` or a comma is missing, here or on a line above"
+    } else if has("quoted") {
+        "a closing quote is missing"
+    } else {
+        "look for wrong indentation, a missing space after `:`, or text that needs quotes"
+    }
+}
+
 enum Frame {
-    Seq { start: usize, anchor: usize, items: Vec<Node> },
-    Map { start: usize, anchor: usize, entries: Vec<Entry>, key: Option<Key>, seen: HashMap<String, Place> },
+    Seq {
+        start: usize,
+        block: bool,
+        anchor: usize,
+        items: Vec<Node>,
+    },
+    Map {
+        start: usize,
+        block: bool,
+        anchor: usize,
+        entries: Vec<Entry>,
+        key: Option<Key>,
+        seen: HashMap<String, Place>,
+    },
 }
 
 struct Builder<'s> {
@@ -98,8 +132,8 @@ impl Builder<'_> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = self.plain(style, tag.as_deref(), span);
-                let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                let node = Node { place, kind: Kind::Scalar { text: text.into_owned(), plain, block } };
+                let literal = style == ScalarStyle::Literal;
+                let node = Node { place, kind: Kind::Scalar { text: text.into_owned(), plain, literal } };
                 self.count(1, place)?;
                 self.complete(node, anchor)
             }
@@ -113,15 +147,17 @@ impl Builder<'_> {
                 let node = self.anchors.get(&id).cloned();
                 node.map_or(Ok(None), |node| self.complete(node, 0))
             }
-            Event::SequenceStart(_, anchor, tag) => {
+            Event::SequenceStart(style, anchor, tag) => {
                 self.open(place, tag.as_deref(), span)?;
-                self.stack.push(Frame::Seq { start: place.start as usize, anchor, items: vec![] });
+                let block = style == StructureStyle::Block;
+                self.stack.push(Frame::Seq { start: place.start as usize, block, anchor, items: vec![] });
                 Ok(None)
             }
-            Event::MappingStart(_, anchor, tag) => {
+            Event::MappingStart(style, anchor, tag) => {
                 self.open(place, tag.as_deref(), span)?;
-                let start = place.start as usize;
-                self.stack.push(Frame::Map { start, anchor, entries: vec![], key: None, seen: HashMap::new() });
+                let (start, block) = (place.start as usize, style == StructureStyle::Block);
+                let seen = HashMap::new();
+                self.stack.push(Frame::Map { start, block, anchor, entries: vec![], key: None, seen });
                 Ok(None)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(place.end as usize),
@@ -137,17 +173,26 @@ impl Builder<'_> {
 
     fn close(&mut self, end: usize) -> Result<Option<Node>, Stop> {
         match self.stack.pop() {
-            Some(Frame::Seq { start, anchor, items }) => {
-                let place = Place::new(self.source, start, end);
+            Some(Frame::Seq { start, block, anchor, items }) => {
+                let first = items.first().map(|item| item.place);
+                let place = self.collection(start, end, first.filter(|_| block));
                 self.complete(Node { place, kind: Kind::Seq(items) }, anchor)
             }
-            Some(Frame::Map { start, anchor, entries, .. }) => {
-                let place = Place::new(self.source, start, end);
+            Some(Frame::Map { start, block, anchor, entries, .. }) => {
+                let first = entries.first().map(|entry| entry.key.place);
+                let place = self.collection(start, end, first.filter(|_| block));
                 let entries = self.merge(entries);
                 self.complete(Node { place, kind: Kind::Map(entries) }, anchor)
             }
             None => Ok(None),
         }
+    }
+
+    /// A flow collection's place is all of it. A block goes over many lines and what stands beside them: up to the end
+    /// of its first child, it is underlined well.
+    fn collection(&self, start: usize, end: usize, first_of_block: Option<Place>) -> Place {
+        let end = first_of_block.filter(|first| first.start as usize >= start).map_or(end, |first| first.end as usize);
+        Place::new(self.source, start, end)
     }
 
     /// Puts a finished node where it belongs: key, value, item, or root.
@@ -158,25 +203,23 @@ impl Builder<'_> {
         match self.stack.last_mut() {
             None => return Ok(Some(node)),
             Some(Frame::Seq { items, .. }) => items.push(node),
-            Some(Frame::Map { entries, key: slot, seen, .. }) => match slot.take() {
-                Some(key) => {
+            Some(Frame::Map { entries, key: slot, seen, .. }) => {
+                if let Some(key) = slot.take() {
                     if let Some(first) = seen.get(&key.text) {
                         let message = format!("the key `{}` is written twice", key.text);
-                        self.sink.report(
-                            Mistake::new("duplicate-key", key.place, message).earlier(*first, "first written"),
-                        );
+                        self.sink
+                            .report(Mistake::new("duplicate-key", key.place, message).earlier(*first, "first written"));
                     } else {
                         seen.insert(key.text.clone(), key.place);
                         entries.push(Entry { key, value: node });
                     }
-                }
-                None => {
+                } else {
                     let Kind::Scalar { text, plain, .. } = node.kind else {
                         return Err(stop("yaml-syntax", node.place, "a list or a map can't be a key"));
                     };
                     *slot = Some(Key { text, plain, place: node.place });
                 }
-            },
+            }
         }
         Ok(None)
     }
@@ -196,7 +239,8 @@ impl Builder<'_> {
             for map in maps {
                 let Kind::Map(inherited) = map.kind else {
                     let message = "`<<` merges maps only";
-                    self.sink.report(Mistake::new("yaml-syntax", map.place, message));
+                    let mistake = Mistake::new("yaml-syntax", map.place, message);
+                    self.sink.report(mistake.hint("write `<<: *name`, where `&name` marks a map above"));
                     continue;
                 };
                 own.extend(inherited.into_iter().filter(|e| names.insert(e.key.text.clone())));
@@ -233,10 +277,14 @@ impl Builder<'_> {
 
     fn check_depth(&self, height: usize, place: Place) -> Result<(), Stop> {
         if self.stack.len() + height > MAX_DEPTH {
-            return Err(stop("too-deep", place, format!("nested deeper than {MAX_DEPTH} levels")));
+            return Err(too_deep(place));
         }
         Ok(())
     }
+}
+
+fn too_deep(place: Place) -> Stop {
+    stop("too-deep", place, format!("nested deeper than {MAX_DEPTH} levels"))
 }
 
 fn stop(code: &'static str, place: Place, message: impl Into<String>) -> Stop {
@@ -245,6 +293,8 @@ fn stop(code: &'static str, place: Place, message: impl Into<String>) -> Stop {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::spec::source::Sources;
 
@@ -275,6 +325,10 @@ mod tests {
         assert_eq!(slice(node.get("a").unwrap()), "{b: [1, 2]}");
         assert_eq!(slice(node.get("a").unwrap().get("b").unwrap()), "[1, 2]");
         assert_eq!(node.get("c").unwrap().scalar(), Some("x\ny\n"));
+        let text = "c: |\n\n  x\n";
+        let node = read(text).0.unwrap();
+        assert_eq!(node.get("c").unwrap().scalar(), Some("\nx\n"));
+        assert_eq!(node.get("c").unwrap().place.start, 8, "a block's place is where its content starts");
     }
 
     #[test]
@@ -299,15 +353,15 @@ mod tests {
         let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for i in 1..12 {
             let refs = vec![format!("*a{}", i - 1); 10].join(", ");
-            laughs.push_str(&format!("a{i}: &a{i} [{refs}]\n"));
+            writeln!(laughs, "a{i}: &a{i} [{refs}]").unwrap();
         }
         assert_eq!(read(&laughs).1[0].0, "too-large");
         let mut chain = "a0: &a0 [x]\n".to_owned();
         for i in 1..200 {
-            chain.push_str(&format!("a{i}: &a{i} [*a{}]\n", i - 1));
+            writeln!(chain, "a{i}: &a{i} [*a{}]", i - 1).unwrap();
         }
         assert_eq!(read(&chain).1[0].0, "too-deep");
-        assert!(read(&"[".repeat(100_000)).0.is_none());
+        assert_eq!(read(&"[".repeat(100_000)).1[0].0, "too-deep");
         assert!(read(&"- ".repeat(100_000)).0.is_none());
         assert!(read(&format!("x: {}", "a".repeat(MAX_BYTES))).0.is_none());
         assert!(read("a: &a [*a]").0.is_none());

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use counterpoise::deploy::{Deadline, Dialect, EndOfBody, Exchanged, OpenAiChat, Outcome, TransportError};
+use counterpoise::spec::Timeouts;
+use counterpoise::units::Span;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
@@ -54,6 +56,51 @@ async fn ten_thousand_requests_share_one_connection() {
         assert!(!exchanged.reopened);
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
+    server.abort();
+}
+
+/// The server gives back the question; no answer strays into another lane.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_lanes_each_get_their_own_answers() {
+    let (listener, address) = listen().await;
+    let server = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                while let Some(request) = read_request(&mut stream).await {
+                    let (_, body) = request.split_once("\r\n\r\n").unwrap();
+                    let body: serde_json::Value = serde_json::from_str(body).unwrap();
+                    let content = &body["messages"][0]["content"];
+                    let answer =
+                        serde_json::json!({"choices": [{"delta": {"content": content}, "finish_reason": "stop"}]});
+                    let answer = response(&format!("data: {answer}\n\ndata: [DONE]\n\n"));
+                    for piece in answer.as_bytes().chunks(50) {
+                        stream.write_all(piece).await.unwrap();
+                        tokio::task::yield_now().await;
+                    }
+                }
+            });
+        }
+    });
+    let target = target(&format!("http://{address}/v1"), timeouts(30_000));
+    let lanes = (0..40).map(|number| {
+        let target = target.clone();
+        tokio::spawn(async move {
+            let mut lane = lane(&target);
+            lane.open().await.unwrap();
+            for round in 0..20 {
+                let question = format!("lane {number}, round {round}");
+                let mut request = request(&target, true);
+                let mut body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+                body["messages"][0]["content"] = question.clone().into();
+                request.body = body.to_string().into();
+                let exchanged = lane.exchange(&request, &OpenAiChat).await;
+                assert_eq!(OpenAiChat.read(&exchanged).text, question);
+            }
+        })
+    });
+    for lane in lanes.collect::<Vec<_>>() {
+        bounded(lane).await.unwrap();
+    }
     server.abort();
 }
 
@@ -194,10 +241,17 @@ async fn hang(listener: TcpListener, bytes: String) {
     read_request(&mut stream).await;
 }
 
-async fn against_hanging(bytes: String) -> (Exchanged, bool) {
+/// Asks a server that hangs after `bytes`; a short timeout runs for what the test waits for, and for nothing else.
+async fn against_hanging(bytes: String, short: Deadline) -> (Exchanged, bool) {
     let (listener, address) = listen().await;
     let server = tokio::spawn(hang(listener, bytes));
-    let target = target(&format!("http://{address}/v1"), timeouts(100));
+    let mut timeouts = timeouts(20_000);
+    match short {
+        Deadline::FirstToken => timeouts.first_token = Span::from_ms(100),
+        Deadline::BetweenTokens => timeouts.between_tokens = Span::from_ms(100),
+        Deadline::Connect | Deadline::Total => {}
+    }
+    let target = target(&format!("http://{address}/v1"), timeouts);
     let mut lane = lane(&target);
     let exchanged = bounded(lane.exchange(&request(&target, true), &OpenAiChat)).await;
     let open = lane.is_open();
@@ -213,18 +267,18 @@ fn chunk(text: &str) -> String {
 
 #[tokio::test]
 async fn a_server_that_says_nothing_runs_into_first_token() {
-    let (exchanged, open) = against_hanging(String::new()).await;
+    let (exchanged, open) = against_hanging(String::new(), Deadline::FirstToken).await;
     assert_eq!(outcome(&exchanged), Outcome::Timeout(Deadline::FirstToken));
     assert!(!open && exchanged.marks.sent.is_some());
     let role = chunk("data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n");
-    let (exchanged, _) = against_hanging(format!("{HEAD}{role}")).await;
+    let (exchanged, _) = against_hanging(format!("{HEAD}{role}"), Deadline::FirstToken).await;
     assert_eq!(outcome(&exchanged), Outcome::Timeout(Deadline::FirstToken));
 }
 
 #[tokio::test]
 async fn a_stream_that_stalls_runs_into_between_tokens_and_keeps_its_text() {
     let token = chunk("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Par\"}}]}\n\n");
-    let (exchanged, open) = against_hanging(format!("{HEAD}{token}")).await;
+    let (exchanged, open) = against_hanging(format!("{HEAD}{token}"), Deadline::BetweenTokens).await;
     let reply = OpenAiChat.read(&exchanged);
     assert_eq!((reply.outcome, reply.text.as_str()), (Outcome::Timeout(Deadline::BetweenTokens), "Par"));
     assert!(!open);
@@ -232,7 +286,8 @@ async fn a_stream_that_stalls_runs_into_between_tokens_and_keeps_its_text() {
 
 #[tokio::test]
 async fn a_response_kept_open_after_done_is_complete() {
-    let (exchanged, open) = against_hanging(format!("{HEAD}{}{}", chunk(ANSWER), chunk("data: [DONE]\n\n"))).await;
+    let (exchanged, open) =
+        against_hanging(format!("{HEAD}{}{}", chunk(ANSWER), chunk("data: [DONE]\n\n")), Deadline::Total).await;
     assert_eq!(exchanged.end, EndOfBody::DoneMarker);
     assert_eq!(outcome(&exchanged), Outcome::Completed);
     assert_eq!(exchanged.marks.eof, exchanged.frames.last().map(|frame| frame.at));
@@ -241,7 +296,7 @@ async fn a_response_kept_open_after_done_is_complete() {
 
 #[tokio::test]
 async fn what_is_not_http_is_told() {
-    let (exchanged, _) = against_hanging("SSH-2.0-OpenSSH_9.2\r\n\r\n".to_owned()).await;
+    let (exchanged, _) = against_hanging("SSH-2.0-OpenSSH_9.2\r\n\r\n".to_owned(), Deadline::Total).await;
     assert!(matches!(exchanged.end, EndOfBody::Broken(TransportError::NotHttp(_))), "{:?}", exchanged.end);
     assert_eq!(outcome(&exchanged), Outcome::Transport);
 }
@@ -253,6 +308,7 @@ async fn dropping_an_exchange_closes_its_lane() {
     let target = target(&format!("http://{address}/v1"), timeouts(10_000));
     let mut lane = lane(&target);
     let request = request(&target, true);
+    bounded(lane.open()).await.unwrap();
     let dropped = tokio::time::timeout(Duration::from_millis(50), lane.exchange(&request, &OpenAiChat)).await;
     assert!(dropped.is_err());
     assert!(!lane.is_open());
@@ -310,6 +366,26 @@ async fn sent_is_when_the_last_byte_left() {
     server.await.unwrap();
 }
 
+/// The server answers as soon as it has seen the head, and never reads the rest.
+#[tokio::test]
+async fn an_answer_before_the_request_is_whole_counts() {
+    let (listener, address) = listen().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+        let refusal = "HTTP/1.1 413 Payload Too Large\r\nContent-Length: 9\r\nConnection: close\r\n\r\ntoo large";
+        stream.write_all(refusal.as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    });
+    let mut target = target(&format!("http://{address}/v1"), timeouts(10_000));
+    target.body.insert("padding".to_owned(), "x".repeat(32 << 20).into());
+    let mut lane = lane(&target);
+    let exchanged = bounded(lane.exchange(&request(&target, true), &OpenAiChat)).await;
+    assert_eq!((exchanged.status, outcome(&exchanged)), (Some(413), Outcome::BadRequest), "{:?}", exchanged.end);
+    assert!(!lane.is_open());
+    server.abort();
+}
+
 /// Comments without end keep the socket busy; the deadline holds all the same.
 #[tokio::test]
 async fn a_flood_of_comments_runs_into_first_token() {
@@ -321,7 +397,8 @@ async fn a_flood_of_comments_runs_into_first_token() {
         let ping = chunk(": ping\n\n").repeat(100);
         while stream.write_all(ping.as_bytes()).await.is_ok() {}
     });
-    let target = target(&format!("http://{address}/v1"), timeouts(100));
+    let timeouts = Timeouts { first_token: Span::from_ms(100), ..timeouts(20_000) };
+    let target = target(&format!("http://{address}/v1"), timeouts);
     let exchanged = bounded(lane(&target).exchange(&request(&target, true), &OpenAiChat)).await;
     assert_eq!(outcome(&exchanged), Outcome::Timeout(Deadline::FirstToken), "{:?}", exchanged.end);
     bounded(server).await.unwrap();

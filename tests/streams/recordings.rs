@@ -47,7 +47,7 @@ fn expected() -> BTreeMap<String, Expected> {
 fn check(name: &str, expected: &ExpectedReply, reply: &Reply) {
     assert_eq!(reply.outcome.name(), expected.outcome, "{name}: {reply:?}");
     let error = reply.error.as_deref().unwrap_or_default();
-    assert!(error.chars().count() <= 600, "{name}: {error}");
+    assert!(error.chars().count() <= 500, "{name}: {error}");
     assert!(!error.chars().any(char::is_control), "{name}: {error:?}");
     if let Some(part) = &expected.error {
         assert!(error.contains(part.as_str()), "{name}: `{error}` lacks `{part}`");

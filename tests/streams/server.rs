@@ -70,7 +70,7 @@ pub async fn ask(address: SocketAddr) -> Exchanged {
 
 /// No test waits for ever.
 pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("no end within 60 s")
+    tokio::time::timeout(Duration::from_mins(1), future).await.expect("no end within 60 s")
 }
 
 pub async fn listen() -> (TcpListener, SocketAddr) {

@@ -24,7 +24,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// The error in a body: OpenAI's `error` object or string, vLLM's `object: error`, FastAPI's `detail`. With
+    /// The error in a body: an `error` object or string, vLLM's `object: error`, the `detail` of Python servers. With
     /// `expected` (an error status) a bare `message` counts as one too.
     pub(super) fn of(body: &Body<'_>, expected: bool) -> Option<Said> {
         if let Some(raw) = body.error.filter(|raw| !matches!(raw.get(), "null" | "false" | "\"\"" | "{}")) {
@@ -106,7 +106,7 @@ impl Said {
     }
 }
 
-/// FastAPI's `detail`: a text, or a list of `{loc, msg}`.
+/// The `detail` of Python servers: a text, or a list of `{loc, msg}`.
 fn detail(raw: Option<&RawValue>) -> Option<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -144,12 +144,27 @@ pub(super) fn hint(status: u16) -> Option<&'static str> {
 /// Text for people: control and direction-changing characters escaped, what looks like a key masked, at most 500
 /// characters.
 pub(super) fn for_people(message: &str) -> String {
+    within(message, MAX_MESSAGE_CHARS)
+}
+
+/// A message and what can be done about it, together no longer than any text for people.
+pub(super) fn with_hint(message: &str, hint: Option<&str>) -> String {
+    match hint {
+        None => for_people(message),
+        Some(hint) => {
+            let room = MAX_MESSAGE_CHARS.saturating_sub(hint.chars().count() + " ()".len());
+            format!("{} ({hint})", within(message, room))
+        }
+    }
+}
+
+fn within(message: &str, max_chars: usize) -> String {
     let mut out = String::new();
     let mut chars = 0;
     for c in mask_keys(message.trim()).chars() {
         let shown: String = if is_hidden(c) { c.escape_default().collect() } else { c.into() };
         chars += shown.chars().count();
-        if chars >= MAX_MESSAGE_CHARS {
+        if chars >= max_chars {
             out.push('…');
             break;
         }

@@ -72,21 +72,18 @@ impl Fold {
             return;
         }
         let data = String::from_utf8_lossy(data);
-        let name = event.event.as_deref();
-        match wire::body(&data) {
-            Some(body) => {
-                if self.said.is_none() {
-                    self.said = Said::of(&body, name == Some("error"));
-                }
-                self.body(&body, event.at, true);
-            }
+        let body = wire::body(&data);
+        let is_error = event.event.as_deref() == Some("error");
+        if self.said.is_none() {
+            let unsaid = || is_error.then(|| Said { message: excerpt(data.as_bytes()), ..Said::default() });
+            self.said = body.as_ref().and_then(|body| Said::of(body, is_error)).or_else(unsaid);
+        }
+        match body {
+            Some(body) => self.body(&body, event.at, true),
             // The rest of a stream that broke off is no fault of its own.
             None if event.unterminated => {}
-            None if name == Some("error") => {
-                self.said.get_or_insert_with(|| Said { message: data.into_owned(), ..Said::default() });
-            }
             // Events of another name (`ping`) are no part of this dialect.
-            None if name.is_some_and(|name| name != "message") => {}
+            None if event.event.as_deref().is_some_and(|name| name != "message") => {}
             None => {
                 self.bad_event.get_or_insert_with(|| excerpt(data.as_bytes()));
             }

@@ -1,5 +1,5 @@
-//! OpenAI's chat completions as its servers really speak it: OpenAI and Azure, vLLM, llama.cpp, SGLang, Hugging Face
-//! transformers, DeepSeek, Mistral, OpenRouter.
+//! Chat completions (`openai-chat`) as servers really speak them: the vendor that named them, and Azure, vLLM,
+//! llama.cpp, Hugging Face transformers, Mistral and the many that follow.
 //!
 //! The reader takes what is there instead of what the specification promises: usage in any chunk or none, streams
 //! without `[DONE]`, errors inside a stream that began with 200, JSON where a stream was asked for.

@@ -1,6 +1,6 @@
 //! From a recorded exchange to what it said and how it ended.
 
-use super::errors::{Said, excerpt, for_people, hint, retry_after_s};
+use super::errors::{Said, excerpt, for_people, hint, retry_after_s, with_hint};
 use super::fold::Fold;
 use super::wire;
 use crate::deploy::dialect::Reply;
@@ -62,10 +62,7 @@ fn refusal(exchanged: &Exchanged, status: u16) -> Reply {
     if let Some(location) = header(exchanged, "location").filter(|_| (300..400).contains(&status)) {
         message = format!("HTTP {status}: moved to {location}");
     }
-    let mut error = for_people(&message);
-    if let Some(hint) = hint(status) {
-        error = format!("{error} ({hint})");
-    }
+    let error = with_hint(&message, hint(status));
     Reply { retry_after_s: retry_after_s(&exchanged.headers), ..Reply::failed(said.outcome(Some(status)), error) }
 }
 

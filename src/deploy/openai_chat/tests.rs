@@ -252,6 +252,30 @@ fn tokens_of_an_event_are_known_or_absent_never_guessed() {
 }
 
 #[test]
+fn tokens_are_counted_where_their_log_probabilities_are_listed() {
+    let listed = |n: usize| {
+        let logprobs = json!({"content": vec![json!({"token": "a", "logprob": -0.1}); n]});
+        json!({"choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": logprobs}]})
+    };
+    let events = [(1, listed(2)), (2, listed(5_000)), (3, listed(0)), (4, stop())];
+    assert_eq!(tokens(&OpenAiChat.read(&streamed(&events, EndOfBody::Complete))), [Some(2), Some(5_000), None]);
+}
+
+#[test]
+fn a_body_of_empty_choices_is_read_in_its_own_size() {
+    let choices = "{},".repeat(1 << 20);
+    let body = format!("{{\"choices\":[{choices}{{}}]}}");
+    let mut exchanged = streamed(&[], EndOfBody::Complete);
+    exchanged.headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    exchanged.frames = vec![Frame { at: Mono(9), bytes: Bytes::from(body) }];
+    assert_eq!(OpenAiChat.read(&exchanged).outcome, Outcome::Empty);
+    assert_eq!(
+        wire::body(&format!("{{\"choices\":[{choices}{{}}]}}")).map(|body| wire::items(body.choices).len()),
+        Some(4_096)
+    );
+}
+
+#[test]
 fn what_never_came_is_told_by_how_it_ended() {
     let read = |end: EndOfBody| {
         let reply = OpenAiChat.read(&Exchanged { status: None, headers: Vec::new(), ..streamed(&[], end) });

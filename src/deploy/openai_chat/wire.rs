@@ -9,6 +9,8 @@ use crate::deploy::dialect::Usage;
 
 /// `timings` larger than this are not kept.
 const MAX_TIMINGS_BYTES: usize = 64 << 10;
+/// Choices, parts or calls beyond these are not read.
+const MAX_ITEMS: usize = 4_096;
 
 /// A chunk of a stream, a whole answer, or an error: servers send each where another is expected.
 #[derive(Debug, Default, Deserialize)]
@@ -154,9 +156,45 @@ impl<'de> Deserialize<'de> for Lossy {
     }
 }
 
-/// The elements of a JSON array; none where it is no array.
+/// The elements of a JSON array, the first few thousand; none where it is no array.
 pub(super) fn items<'a>(raw: Option<&'a RawValue>) -> Vec<&'a RawValue> {
-    parse::<Vec<&'a RawValue>>(raw).unwrap_or_default()
+    parse::<Elements<'a>>(raw).map(|elements| elements.first).unwrap_or_default()
+}
+
+/// The length of a JSON array, 0 where it is none.
+fn length(raw: Option<&RawValue>) -> usize {
+    parse::<Elements<'_>>(raw).map_or(0, |elements| elements.count)
+}
+
+/// An array whose length costs no memory: a body of empty objects would otherwise grow thirtyfold in reading.
+struct Elements<'a> {
+    first: Vec<&'a RawValue>,
+    count: usize,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Elements<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<'a>(std::marker::PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> serde::de::Visitor<'de> for Visitor<'a> {
+            type Value = Elements<'a>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Elements<'a>, A::Error> {
+                let mut elements = Elements { first: Vec::new(), count: 0 };
+                while let Some(element) = seq.next_element::<&'de RawValue>()? {
+                    elements.count += 1;
+                    if elements.first.len() < MAX_ITEMS {
+                        elements.first.push(element);
+                    }
+                }
+                Ok(elements)
+            }
+        }
+        deserializer.deserialize_seq(Visitor(std::marker::PhantomData))
+    }
 }
 
 impl<'a> Choice<'a> {
@@ -174,9 +212,9 @@ impl<'a> Choice<'a> {
             #[serde(borrow)]
             content: Option<&'a RawValue>,
         }
-        let ids = items(self.token_ids).len();
+        let ids = length(self.token_ids);
         let count = match ids {
-            0 => parse::<Logprobs<'a>>(self.logprobs).map_or(0, |logprobs| items(logprobs.content).len()),
+            0 => parse::<Logprobs<'a>>(self.logprobs).map_or(0, |logprobs| length(logprobs.content)),
             ids => ids,
         };
         u32::try_from(count).ok().filter(|count| *count > 0)

@@ -18,8 +18,8 @@ pub struct Entry {
     pub prompt: String,
     /// The right answer: text, number, list of alternatives (the first is given) or object (given as JSON).
     pub right: Value,
-    /// Wrong answers; none: plausible ones are made up.
-    pub wrong: Vec<String>,
+    /// A wrong answer; none: a plausible one is made up.
+    pub wrong: Option<String>,
     /// Text without which a model can't know: where it does not stand in the received prompt, the answer is wrong.
     pub evidence: Option<String>,
     pub category: Option<String>,
@@ -32,7 +32,7 @@ impl Entry {
         Entry {
             prompt: prompt.into(),
             right: right.into(),
-            wrong: Vec::new(),
+            wrong: None,
             evidence: None,
             category: None,
             wordings: Vec::new(),
@@ -135,16 +135,17 @@ impl AnswerBook {
         let mut words = draws.wording_rng(key);
         let value = if right { plain(&entry.right) } else { self.wrong_value(index, entry, key, draws) };
         let wording = pick(&mut words, &entry.wordings).map_or("{answer}", String::as_str);
-        let chatter = if wording.contains("{chatter}") { tokens::idle(&mut words, draws.chatter_tokens) } else { String::new() };
+        let chatter =
+            if wording.contains("{chatter}") { tokens::idle(&mut words, draws.chatter_tokens) } else { String::new() };
         Answer { text: wording.replace("{chatter}", &chatter).replace("{answer}", &value), right: Some(right) }
     }
 
     /// The wrong value of a sample: equal for related models, so that they err alike.
     fn wrong_value(&self, index: usize, entry: &Entry, key: Id, draws: &Draws<'_>) -> String {
-        let mut rng = rng(number(draws.errors.seed, "wrong", &[&key.0]), "wrong");
-        if let Some(given) = pick(&mut rng, &entry.wrong) {
+        if let Some(given) = &entry.wrong {
             return given.clone();
         }
+        let mut rng = rng(number(draws.errors.seed, "wrong", &[&key.0]), "wrong");
         let others = self.entries.iter().cycle().skip(index + 1).take(self.entries.len().min(64));
         let alike: Vec<&Value> = others.filter(|o| o.category == entry.category).map(|o| &o.right).collect();
         wrong::plausible(&mut rng, &entry.right, &alike)

@@ -79,7 +79,9 @@ fn a_wrong_answer_is_another_rows_and_the_same_in_every_call() {
 #[test]
 fn a_truncated_prompt_is_known_by_its_end_and_answered_wrong_where_the_evidence_is_gone() {
     let passage = format!("The code is VXH-288. {}", "The hall is long and the lamps are old. ".repeat(20));
-    let prompt = |house: &str| format!("{passage}\n\nWhat is the access code of the archive of the house that is called {house}?");
+    let prompt = |house: &str| {
+        format!("{passage}\n\nWhat is the access code of the archive of the house that is called {house}?")
+    };
     let entry = |house: &str, code: &str| Entry { evidence: Some(code.to_owned()), ..Entry::new(prompt(house), code) };
     let book = AnswerBook::from_entries(vec![entry("Northgate", "VXH-288"), entry("Southgate", "ABC-111")]);
     let errors = ErrorModel::default();
@@ -125,7 +127,8 @@ fn nondeterminism_flips_its_share_of_calls_and_no_more() {
 #[test]
 fn wordings_keep_the_answer_and_vary_by_model_call_and_temperature() {
     let wordings = ["{answer}", "{answer}.", "{chatter} The answer is {answer}."].map(str::to_owned).to_vec();
-    let entries = prompts(200).into_iter().map(|prompt| Entry { wordings: wordings.clone(), ..Entry::new(prompt, "Rome") });
+    let entries =
+        prompts(200).into_iter().map(|prompt| Entry { wordings: wordings.clone(), ..Entry::new(prompt, "Rome") });
     let book = AnswerBook::from_entries(entries.collect());
     let base = ErrorModel::default();
     let other = ErrorModel { rewords: 0.3, own_seed: 2, ..ErrorModel::default() };

@@ -155,7 +155,7 @@ impl Envelope {
         self.map("chat.completion.chunk", choices)
     }
 
-    pub fn delta(&self, delta: Value, finish_reason: Option<&str>) -> Map<String, Value> {
+    pub fn delta(&self, delta: &Value, finish_reason: Option<&str>) -> Map<String, Value> {
         self.chunk(json!([{"finish_reason": finish_reason, "index": 0, "delta": delta}]))
     }
 

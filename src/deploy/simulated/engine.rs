@@ -50,14 +50,15 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// `seed`: of what differs between servers of one profile: pace, faults, and the calls that waver.
+    /// `seed`: of pace, faults and the calls that waver. With the profile's `own_seed` it makes the server's own, so that
+    /// two models of one run do not waver together.
     pub fn new(profile: impl Into<Arc<Profile>>, book: impl Into<Arc<AnswerBook>>, seed: u64) -> Engine {
         let profile = profile.into();
         Engine {
             queue: Queue::new(profile.slots),
+            seed: number(seed, "server", &[&profile.errors.own_seed.to_le_bytes()]),
             profile,
             book: book.into(),
-            seed,
             epoch: None,
             calls: HashMap::new(),
             cached: HashSet::new(),
@@ -160,7 +161,7 @@ impl Engine {
         if let Some(script) = at_the_door(now, &struck) {
             return script;
         }
-        let mut pace = rng(number(self.seed, "pace", &[&profile.errors.own_seed.to_le_bytes(), &key.0, &call.to_le_bytes()]), "pace");
+        let mut pace = rng(number(self.seed, "pace", &[&key.0, &call.to_le_bytes()]), "pace");
         let mut prompt = Counts { prompt: prompt_tokens(ask), ..Counts::default() };
         if self.recall(ask, key) {
             prompt.cached = prompt.prompt.saturating_sub(1);
@@ -177,7 +178,10 @@ impl Engine {
             profile: &profile,
             struck: &struck,
             envelope: Envelope {
-                id: format!("chatcmpl-{}", Id::of("completion", &[&self.seed.to_le_bytes(), &key.0, &call.to_le_bytes()])),
+                id: format!(
+                    "chatcmpl-{}",
+                    Id::of("completion", &[&self.seed.to_le_bytes(), &key.0, &call.to_le_bytes()])
+                ),
                 model: ask.model.clone().unwrap_or_else(|| profile.model.clone()),
             },
             start: turn.start,
@@ -220,7 +224,15 @@ impl Engine {
     }
 
     /// The answer's tokens (reasoning, content) and its finish reason.
-    fn words(&self, ask: &Ask, key: Id, call: u64, struck: &Struck<'_>, pace: &mut Pcg64, prompt: u64) -> (Pieces, &'static str) {
+    fn words(
+        &self,
+        ask: &Ask,
+        key: Id,
+        call: u64,
+        struck: &Struck<'_>,
+        pace: &mut Pcg64,
+        prompt: u64,
+    ) -> (Pieces, &'static str) {
         let draws = Draws {
             errors: &self.profile.errors,
             nondeterminism: self.profile.nondeterminism,
@@ -228,10 +240,18 @@ impl Engine {
             call,
             temperature: ask.temperature,
             request_seed: ask.seed,
-            chatter_tokens: self.profile.chatter_tokens.draw(&mut rng(number(self.profile.errors.seed, "chatter", &[&key.0]), "length")).round() as u32,
+            chatter_tokens: self
+                .profile
+                .chatter_tokens
+                .draw(&mut rng(number(self.profile.errors.seed, "chatter", &[&key.0]), "length"))
+                .round() as u32,
         };
         let window = u64::from(self.profile.context_window_tokens);
-        let room = if window == 0 { u64::from(LONGEST_ANSWER) } else { window.saturating_sub(prompt).min(u64::from(LONGEST_ANSWER)) };
+        let room = if window == 0 {
+            u64::from(LONGEST_ANSWER)
+        } else {
+            window.saturating_sub(prompt).min(u64::from(LONGEST_ANSWER))
+        };
         let limit = ask.max_tokens.map_or(room, |most| room.min(u64::from(most))) as usize;
         let mut text = self.book.answer(&ask.prompt, &draws).text;
         let mut finish = "stop";
@@ -343,11 +363,10 @@ fn paced(
             step.reasoning_tokens += u32::from(reasons);
             if reasons { step.reasoning.push_str(&text) } else { step.content.push_str(&text) }
         }
-        if struck.has(FaultKind::MixedReasoning) && !step.reasoning.is_empty() && step.content.is_empty() {
-            if let Some((_, (_, text))) = tokens.next_if(|(index, _)| *index == thinking) {
-                step.tokens += 1;
-                step.content.push_str(&text);
-            }
+        let mixes = struck.has(FaultKind::MixedReasoning) && !step.reasoning.is_empty() && step.content.is_empty();
+        if mixes && let Some((_, (_, text))) = tokens.next_if(|(index, _)| *index == thinking) {
+            step.tokens += 1;
+            step.content.push_str(&text);
         }
         done += step.tokens;
         steps.push(step);

@@ -115,7 +115,8 @@ fn limits_stops_and_usage_are_as_asked() {
     assert_eq!(text(&short), "The capital");
     assert!(chunks(&short).iter().any(|c| c["choices"][0]["finish_reason"] == "length"));
     assert!(chunks(&short).iter().all(|c| c["usage"].is_null()));
-    let stopped = post(&mut engine, 0, &body(true, json!({"stop": [" is"], "stream_options": {"include_usage": true}})));
+    let stopped =
+        post(&mut engine, 0, &body(true, json!({"stop": [" is"], "stream_options": {"include_usage": true}})));
     assert_eq!(text(&stopped), "The capital of Italy");
     assert_eq!(chunks(&stopped).last().unwrap()["usage"]["prompt_tokens"], 4 + tokens::count(PROMPT));
 }
@@ -128,7 +129,10 @@ fn slots_make_requests_wait_in_order() {
     assert_eq!(firsts, [50, 51, 100, 101, 150]);
     assert_eq!(engine.stats(), Stats { requests: 5, in_flight: 5, peak_in_flight: 5 });
     let (_, page) = get(&mut engine, 60, "/metrics");
-    assert!(page.contains("llamacpp:requests_processing 2\n") && page.contains("llamacpp:requests_deferred 1\n"), "{page}");
+    assert!(
+        page.contains("llamacpp:requests_processing 2\n") && page.contains("llamacpp:requests_deferred 1\n"),
+        "{page}"
+    );
     (0..5).for_each(|number| engine.on_end(number, Mono(200 * MS)));
     assert_eq!(engine.stats(), Stats { requests: 5, in_flight: 0, peak_in_flight: 5 });
 }
@@ -226,7 +230,10 @@ fn refused_requests_say_why() {
     assert_eq!(send("k", b"{\"messages\":").0, 400);
     let long = json!({"messages": [{"role": "user", "content": "word ".repeat(40)}]});
     let (status, value) = send("k", &body(true, long));
-    assert_eq!((status, &value["error"]["type"], &value["error"]["n_ctx"]), (400, &json!("exceed_context_size_error"), &json!(20)));
+    assert_eq!(
+        (status, &value["error"]["type"], &value["error"]["n_ctx"]),
+        (400, &json!("exceed_context_size_error"), &json!(20))
+    );
     let (status, _) = send("k", &body(false, json!({"model": "sim-exact"})));
     assert_eq!(status, 200);
 }
@@ -308,7 +315,10 @@ fn faults_of_what_a_stream_tells() {
     assert_eq!(usages(&struck(FaultKind::UsageInEveryChunk, |_| {})), tokens + 3);
     let with_finish = struck(FaultKind::UsageWithFinish, |_| {});
     let last = chunks(&with_finish).pop().unwrap();
-    assert_eq!((&last["choices"][0]["finish_reason"], &last["usage"]["completion_tokens"]), (&json!("stop"), &json!(tokens)));
+    assert_eq!(
+        (&last["choices"][0]["finish_reason"], &last["usage"]["completion_tokens"]),
+        (&json!("stop"), &json!(tokens))
+    );
     assert_eq!(usages(&with_finish), 1);
     assert!(chunks(&struck(FaultKind::UsageNullChoices, |_| {})).last().unwrap()["choices"].is_null());
     let silent = struck(FaultKind::EmptyAnswer, |_| {});
@@ -353,7 +363,8 @@ fn reasoning_comes_first_and_counts_as_completion() {
     let thought = usage["completion_tokens_details"]["reasoning_tokens"].as_u64().unwrap();
     assert_eq!(usage["completion_tokens"], thought + tokens::split(ANSWER).len() as u64);
     let mixed = struck(FaultKind::MixedReasoning, |f| f.tokens = Some(6));
-    let both = deltas(&mixed, "reasoning_content").iter().zip(deltas(&mixed, "content")).filter(|(r, c)| **r && *c).count();
+    let both =
+        deltas(&mixed, "reasoning_content").iter().zip(deltas(&mixed, "content")).filter(|(r, c)| **r && *c).count();
     assert_eq!((both, text(&mixed).as_str()), (1, ANSWER));
 }
 
@@ -412,8 +423,11 @@ fn faults_strike_their_share_by_request_or_by_sample() {
 
 #[test]
 fn a_twin_flips_where_its_calls_waver_and_otherwise_says_the_same() {
-    let prompts: Vec<String> = (0..600).map(|i| format!("Which city is number {i} of the long list of cities?")).collect();
-    let book = AnswerBook::from_rows(&prompts, |p| Some(Entry::new(p.clone(), format!("Town {}", p.len() * 7 + p.as_bytes()[p.len() - 30] as usize))));
+    let prompts: Vec<String> =
+        (0..600).map(|i| format!("Which city is number {i} of the long list of cities?")).collect();
+    let book = AnswerBook::from_rows(&prompts, |p| {
+        Some(Entry::new(p.clone(), format!("Town {}", p.len() * 7 + p.as_bytes()[p.len() - 30] as usize)))
+    });
     let texts = |verdict: f64| -> (Vec<String>, Vec<String>) {
         let mut profile = exact(|p| p.nondeterminism.verdict = verdict);
         profile.errors = ErrorModel { common: 0.1, ..ErrorModel::default() };

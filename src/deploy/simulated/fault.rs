@@ -164,7 +164,8 @@ impl Fault {
         }
         let call = if self.by == StrikesBy::Request { call } else { 0 };
         self.rate > 0.0
-            && share(seed, "fault", &[format!("{:?}", self.kind).as_bytes(), &prompt.0, &call.to_le_bytes()]) < self.rate
+            && share(seed, "fault", &[format!("{:?}", self.kind).as_bytes(), &prompt.0, &call.to_le_bytes()])
+                < self.rate
     }
 }
 

@@ -87,7 +87,11 @@ async fn fill<R: AsyncRead + Unpin>(reader: &mut R, buffer: &mut BytesMut) -> Re
     }
 }
 
-async fn exactly<R: AsyncRead + Unpin>(reader: &mut R, buffer: &mut BytesMut, length: usize) -> Result<Vec<u8>, ReadError> {
+async fn exactly<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    buffer: &mut BytesMut,
+    length: usize,
+) -> Result<Vec<u8>, ReadError> {
     if length > MAX_BODY_BYTES {
         return Err(ReadError::TooLarge);
     }
@@ -117,7 +121,8 @@ async fn chunked_body<R: AsyncRead + Unpin>(reader: &mut R, buffer: &mut BytesMu
         let size = line(reader, buffer).await?;
         let size = String::from_utf8_lossy(&size);
         let digits = size.split(';').next().unwrap_or_default().trim();
-        let size = usize::from_str_radix(digits, 16).map_err(|_| ReadError::Malformed("a chunk's size is no number"))?;
+        let size =
+            usize::from_str_radix(digits, 16).map_err(|_| ReadError::Malformed("a chunk's size is no number"))?;
         if size == 0 {
             while !line(reader, buffer).await?.is_empty() {}
             return Ok(body);
@@ -136,7 +141,8 @@ fn parse_head(head: &[u8]) -> Result<Received, ReadError> {
     let text = std::str::from_utf8(head).map_err(|_| ReadError::Malformed("the head is not UTF-8"))?;
     let mut lines = text.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
-    let (Some(method), Some(path), Some(version), None) = (words.next(), words.next(), words.next(), words.next()) else {
+    let (Some(method), Some(path), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
+    else {
         return Err(ReadError::Malformed("the first line is not a method, a path and a version"));
     };
     if !version.starts_with("HTTP/1.") {
@@ -190,19 +196,18 @@ impl Framing {
 /// Status line and headers.
 pub fn head_bytes(head: &Head, framing: Framing, close: Option<Close>, last: bool) -> Vec<u8> {
     let reason = http::StatusCode::from_u16(head.status).ok().and_then(|s| s.canonical_reason()).unwrap_or("Unknown");
-    let mut text = format!("HTTP/1.1 {} {reason}\r\n", head.status);
-    for (name, value) in &head.headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
-    }
+    let mut lines = vec![format!("HTTP/1.1 {} {reason}", head.status)];
+    lines.extend(head.headers.iter().map(|(name, value)| format!("{name}: {value}")));
     match (head.content_length, framing) {
-        (Some(length), _) => text.push_str(&format!("content-length: {length}\r\n")),
-        (None, Framing::Chunked) => text.push_str("transfer-encoding: chunked\r\n"),
+        (Some(length), _) => lines.push(format!("content-length: {length}")),
+        (None, Framing::Chunked) => lines.push("transfer-encoding: chunked".to_owned()),
         (None, Framing::Raw) => {}
     }
     if last || close == Some(Close::Announced) {
-        text.push_str("connection: close\r\n");
+        lines.push("connection: close".to_owned());
     }
-    text.push_str("\r\n");
+    let mut text = lines.join("\r\n");
+    text.push_str("\r\n\r\n");
     text.into_bytes()
 }
 
@@ -224,8 +229,13 @@ mod tests {
     #[tokio::test]
     async fn bodies_come_by_length_and_in_chunks() {
         let (by_length, continued) =
-            read(b"POST /v1/x?a=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabcX").await.unwrap();
-        assert_eq!((by_length.path.as_str(), by_length.body.as_slice(), by_length.last), ("/v1/x?a=1", b"abc".as_slice(), false));
+            read(b"POST /v1/x?a=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabcX")
+                .await
+                .unwrap();
+        assert_eq!(
+            (by_length.path.as_str(), by_length.body.as_slice(), by_length.last),
+            ("/v1/x?a=1", b"abc".as_slice(), false)
+        );
         assert!(continued);
         let chunks = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2;x=1\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
         let (chunked, _) = read(chunks).await.unwrap();

@@ -8,7 +8,9 @@ use super::engine::{Engine, Stats};
 use super::script::{End, Request, Script};
 use crate::deploy::transport::BoxFuture;
 use crate::deploy::watch::{Flow, MAX_RESPONSE_BYTES, Watch};
-use crate::deploy::{Dialect, EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest};
+use crate::deploy::{
+    Dialect, EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest,
+};
 use crate::units::Mono;
 use crate::world::Clock;
 
@@ -59,6 +61,7 @@ impl Transport for MemoryTransport {
             open: false,
             opened_once: false,
             exchanges: 0,
+            last_used: Mono::default(),
         })
     }
 }
@@ -75,12 +78,13 @@ struct MemoryLane {
     open: bool,
     opened_once: bool,
     /// On this connection.
-    exchanges: u64,
+    exchanges: u32,
+    last_used: Mono,
 }
 
 impl Lane for MemoryLane {
     fn is_open(&self) -> bool {
-        self.open
+        self.open && !self.idled_out()
     }
 
     fn open(&mut self) -> BoxFuture<'_, Result<(), TransportError>> {
@@ -98,8 +102,18 @@ impl MemoryLane {
             let address = self.target.name.clone();
             return Err(TransportError::Connect { address, reason: "no simulated server has this name".to_owned() });
         }
-        (self.open, self.opened_once, self.exchanges) = (true, true, 0);
+        if !self.is_open() {
+            (self.open, self.opened_once, self.exchanges) = (true, true, 0);
+            self.last_used = self.clock.now();
+        }
         Ok(())
+    }
+
+    /// Whether the server has closed the connection because nothing was asked for too long.
+    fn idled_out(&self) -> bool {
+        let limit_ms = self.engine.as_ref().map_or(0, |engine| locked(engine).profile().idle_close_ms);
+        let idle_ns = self.clock.now().since(self.last_used).unwrap_or(0);
+        limit_ms > 0 && idle_ns >= u64::from(limit_ms) * 1_000_000
     }
 
     async fn run(&mut self, request: &WireRequest, dialect: &dyn Dialect) -> Exchanged {
@@ -112,7 +126,7 @@ impl MemoryLane {
             stream: request.stream,
             reopened: false,
         };
-        if !self.open {
+        if !self.is_open() {
             exchanged.reopened = self.opened_once;
             if let Err(error) = self.connect() {
                 exchanged.end = EndOfBody::Broken(error);
@@ -129,7 +143,10 @@ impl MemoryLane {
             self.exchanges = 0;
             closes = self.attempt(request, dialect, &mut exchanged).await;
         }
-        self.open = exchanged.end == EndOfBody::Complete && !closes;
+        let most = self.engine.as_ref().map_or(0, |engine| locked(engine).profile().requests_per_connection);
+        let worn = most > 0 && self.exchanges >= most;
+        self.open = exchanged.end == EndOfBody::Complete && !closes && !worn;
+        self.last_used = self.clock.now();
         exchanged
     }
 
@@ -224,7 +241,9 @@ impl Reading<'_> {
                 self.done_at = Some(at);
                 Ok(())
             }
-            Flow::TooLarge => Err((at, EndOfBody::Broken(TransportError::TooLarge { limit_bytes: MAX_RESPONSE_BYTES }))),
+            Flow::TooLarge => {
+                Err((at, EndOfBody::Broken(TransportError::TooLarge { limit_bytes: MAX_RESPONSE_BYTES })))
+            }
         }
     }
 

@@ -91,7 +91,11 @@ async fn timeouts_run_out_where_they_should() {
     let cases = [
         (Fault::always(FaultKind::Hang), Deadline::FirstToken, 200),
         (Fault { after_tokens: Some(2), ..Fault::always(FaultKind::Hang) }, Deadline::BetweenTokens, 60 + 100),
-        (Fault { after_tokens: Some(1), ms: Some(9e3), ..Fault::always(FaultKind::Stall) }, Deadline::BetweenTokens, 150),
+        (
+            Fault { after_tokens: Some(1), ms: Some(9e3), ..Fault::always(FaultKind::Stall) },
+            Deadline::BetweenTokens,
+            150,
+        ),
     ];
     for (fault, which, at_ms) in cases {
         let transport = struck(fault);
@@ -115,7 +119,10 @@ async fn a_response_left_open_after_done_ends_by_its_marker() {
 #[tokio::test(start_paused = true)]
 async fn broken_connections_are_told_apart() {
     let (dropped, open) = once(&struck(Fault::always(FaultKind::Drop)), PATIENT).await;
-    assert_eq!((dropped.end, dropped.status, open), (EndOfBody::Broken(TransportError::ClosedBeforeResponse), None, false));
+    assert_eq!(
+        (dropped.end, dropped.status, open),
+        (EndOfBody::Broken(TransportError::ClosedBeforeResponse), None, false)
+    );
     let (cut, _) = once(&struck(Fault { after_tokens: Some(1), ..Fault::always(FaultKind::Cut) }), PATIENT).await;
     assert!(matches!(cut.end, EndOfBody::Broken(TransportError::Broken(_))), "{:?}", cut.end);
     assert_eq!((cut.status, cut.frames.len()), (Some(200), 1));
@@ -191,4 +198,21 @@ async fn an_answer_without_stream_waits_for_the_total_only() {
     let exchanged = lane.exchange(&request(false), &Plain).await;
     assert_eq!((exchanged.end, exchanged.frames.len()), (EndOfBody::Complete, 1));
     assert_eq!(transport.get("sim", "/health"), Some((200, b"{\"status\":\"ok\"}".to_vec())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worn_or_idle_connection_is_closed_by_the_server() {
+    let transport = transport(|p| (p.requests_per_connection, p.idle_close_ms) = (2, 500));
+    let mut lane = transport.lane(&target(PATIENT));
+    lane.open().await.unwrap();
+    let mut ask = async |pause_ms: u64| {
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        let open = lane.is_open();
+        (open, lane.exchange(&request(true), &Plain).await.reopened)
+    };
+    assert_eq!(ask(400).await, (true, false));
+    assert_eq!(ask(400).await, (true, false));
+    assert_eq!(ask(0).await, (false, true), "after two requests");
+    assert_eq!(ask(600).await, (false, true), "after half a second");
+    assert_eq!(ask(0).await, (true, false));
 }

@@ -22,6 +22,7 @@ mod queue;
 mod script;
 mod server;
 mod shape;
+mod sources;
 mod stream;
 mod tokens;
 mod wrong;
@@ -35,6 +36,7 @@ pub use profile::{AnswerSource, ErrorModel, Nondeterminism, Profile, ProfileErro
 pub use script::{Close, End, Head, Request, Script};
 pub use server::{ServeError, Server, WrittenAt, serve_until};
 pub use shape::{RoleChunk, Shape, UsagePolicy};
+pub use sources::SourceError;
 
 #[cfg(test)]
 mod wire_tests;

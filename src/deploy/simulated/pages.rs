@@ -59,7 +59,13 @@ impl Totals {
         let completion = steps.iter().map(|s| u64::from(s.tokens)).sum();
         let end = steps.last().map_or(first, |step| step.at);
         self.settle(start);
-        self.pending.push(Work { start, first, end, counts: Counts { completion, ..*prompt }, steps: steps.len() as u64 });
+        self.pending.push(Work {
+            start,
+            first,
+            end,
+            counts: Counts { completion, ..*prompt },
+            steps: steps.len() as u64,
+        });
     }
 
     /// Counts what ended before `now`.
@@ -86,24 +92,65 @@ impl Totals {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let rate = |tokens: u64, ns: u64| if ns == 0 { 0.0 } else { tokens as f64 / seconds(ns) };
         let rows = [
-            ("prompt_tokens_total", "counter", "Number of prompt tokens processed, excluding cached tokens", self.prompt_tokens as f64),
-            ("prompt_tokens_cached_total", "counter", "Number of prompt tokens reused from the cache", self.cached_tokens as f64),
+            (
+                "prompt_tokens_total",
+                "counter",
+                "Number of prompt tokens processed, excluding cached tokens",
+                self.prompt_tokens as f64,
+            ),
+            (
+                "prompt_tokens_cached_total",
+                "counter",
+                "Number of prompt tokens reused from the cache",
+                self.cached_tokens as f64,
+            ),
             ("prompt_seconds_total", "counter", "Total time spent processing prompts", seconds(self.prompt_ns)),
-            ("tokens_predicted_total", "counter", "Number of generation tokens processed", self.predicted_tokens as f64),
-            ("tokens_predicted_seconds_total", "counter", "Total time spent generating tokens", seconds(self.predicted_ns)),
+            (
+                "tokens_predicted_total",
+                "counter",
+                "Number of generation tokens processed",
+                self.predicted_tokens as f64,
+            ),
+            (
+                "tokens_predicted_seconds_total",
+                "counter",
+                "Total time spent generating tokens",
+                seconds(self.predicted_ns),
+            ),
             ("n_decode_total", "counter", "Total number of decode steps", self.decodes as f64),
             ("n_tokens_max", "counter", "Largest observed sequence length (prompt + generation)", self.longest as f64),
-            ("spec_decode_num_draft_tokens_total", "counter", "Speculative: Total draft tokens generated", self.drafted as f64),
-            ("spec_decode_num_accepted_tokens_total", "counter", "Speculative: Total draft tokens accepted", self.accepted as f64),
-            ("prompt_tokens_seconds", "gauge", "Average prompt throughput in tokens/s", rate(self.prompt_tokens, self.prompt_ns)),
-            ("predicted_tokens_seconds", "gauge", "Average generation throughput in tokens/s", rate(self.predicted_tokens, self.predicted_ns)),
+            (
+                "spec_decode_num_draft_tokens_total",
+                "counter",
+                "Speculative: Total draft tokens generated",
+                self.drafted as f64,
+            ),
+            (
+                "spec_decode_num_accepted_tokens_total",
+                "counter",
+                "Speculative: Total draft tokens accepted",
+                self.accepted as f64,
+            ),
+            (
+                "prompt_tokens_seconds",
+                "gauge",
+                "Average prompt throughput in tokens/s",
+                rate(self.prompt_tokens, self.prompt_ns),
+            ),
+            (
+                "predicted_tokens_seconds",
+                "gauge",
+                "Average generation throughput in tokens/s",
+                rate(self.predicted_tokens, self.predicted_ns),
+            ),
             ("requests_processing", "gauge", "Number of requests processing", processing as f64),
             ("requests_deferred", "gauge", "Number of requests deferred", waiting as f64),
         ];
         let mut page = String::new();
         for (name, kind, help, value) in rows {
             // Writing to a string can't fail.
-            let _ = write!(page, "# HELP llamacpp:{name} {help}\n# TYPE llamacpp:{name} {kind}\nllamacpp:{name} {value}\n");
+            let _ =
+                write!(page, "# HELP llamacpp:{name} {help}\n# TYPE llamacpp:{name} {kind}\nllamacpp:{name} {value}\n");
         }
         Script::page(0, now, 200, "text/plain; version=0.0.4", page)
     }

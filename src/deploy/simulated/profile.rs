@@ -50,6 +50,10 @@ pub struct Profile {
     pub context_window_tokens: u32,
     /// A prompt that was served before costs no prefill, and is reported as cached.
     pub prefix_cache: bool,
+    /// A connection is closed, without a word, after so many requests. 0: never.
+    pub requests_per_connection: u32,
+    /// A connection on which nothing is asked for so long is closed. 0: never in memory, after two minutes on a socket.
+    pub idle_close_ms: u32,
     pub shape: Shape,
     pub errors: ErrorModel,
     pub nondeterminism: Nondeterminism,
@@ -75,6 +79,8 @@ impl Default for Profile {
             slots: 0,
             context_window_tokens: 0,
             prefix_cache: false,
+            requests_per_connection: 0,
+            idle_close_ms: 0,
             shape: Shape::default(),
             errors: ErrorModel::default(),
             nondeterminism: Nondeterminism::default(),
@@ -136,12 +142,12 @@ pub struct Stall {
     pub to_ms: f64,
 }
 
-/// A dataset that the deployment answers from, and the templates that make prompts and answers of its rows. Whoever
-/// reads datasets renders them and fills an [`AnswerBook`](super::AnswerBook).
+/// A dataset that the deployment answers from, and the templates that make prompts and answers of its rows:
+/// [`AnswerBook::of_profile`](super::AnswerBook::of_profile) renders them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerSource {
-    /// `builtin:NAME` or a path.
+    /// A path, or `builtin:PATH` for a file inside the program.
     pub dataset: String,
     /// Template of the prompt, as the suite's task has it.
     pub prompt: String,
@@ -194,8 +200,7 @@ impl Profile {
     }
 
     pub fn from_json(text: &str) -> Result<Profile, ProfileError> {
-        let profile: Profile =
-            serde_json::from_str(text).map_err(|e| ProfileError::Shape { reason: e.to_string() })?;
+        let profile: Profile = serde_json::from_str(text).map_err(|e| ProfileError::Shape { reason: e.to_string() })?;
         profile.checked()
     }
 
@@ -224,15 +229,14 @@ impl Profile {
         ] {
             check(field, (0.0..=60_000.0).contains(&ms), "must lie between 0 and 60000")?;
         }
-        for (field, dist) in [
-            ("ttft_ms", &self.ttft_ms),
-            ("token_gap_ms", &self.token_gap_ms),
-            ("chatter_tokens", &self.chatter_tokens),
-        ] {
+        for (field, dist) in
+            [("ttft_ms", &self.ttft_ms), ("token_gap_ms", &self.token_gap_ms), ("chatter_tokens", &self.chatter_tokens)]
+        {
             check(field, dist.is_sound(), "must be {fixed} or {median, p95}, from 0 to 600000, with median ≤ p95")?;
         }
         let weights = &self.tokens_per_event;
-        let sound = weights.len() <= 64 && weights.iter().all(|w| (0.0..=1e9).contains(w)) && weights.iter().sum::<f64>() > 0.0;
+        let sound =
+            weights.len() <= 64 && weights.iter().all(|w| (0.0..=1e9).contains(w)) && weights.iter().sum::<f64>() > 0.0;
         check("tokens_per_event", sound, "must be up to 64 weights, none negative and one above 0")?;
         let sound = self.stalls.iter().all(|s| 0.0 <= s.from_ms && s.from_ms <= s.to_ms && s.to_ms <= 3.6e6)
             && self.stalls.windows(2).all(|pair| matches!(pair, [a, b] if a.to_ms <= b.from_ms));

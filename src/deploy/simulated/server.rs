@@ -23,7 +23,7 @@ use crate::world::Clock;
 /// Connections that are served at once; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 4_096;
 /// A connection on which nothing is asked for so long is closed.
-const IDLE: Duration = Duration::from_secs(120);
+const IDLE: Duration = Duration::from_mins(2);
 /// Bytes that a client may send ahead while it is answered.
 const MAX_AHEAD_BYTES: usize = 64 << 10;
 /// Requests whose writes are kept.
@@ -80,11 +80,8 @@ impl Server {
         let listener = std::net::TcpListener::bind(listen).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
-        let shared = Arc::new(Shared {
-            engine: Mutex::new(Engine::new(profile, book, seed)),
-            written: Mutex::default(),
-            clock,
-        });
+        let shared =
+            Arc::new(Shared { engine: Mutex::new(Engine::new(profile, book, seed)), written: Mutex::default(), clock });
         let start = |e: std::io::Error| ServeError::Start { reason: e.to_string() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().map_err(start)?;
         let pacer = Pacer::start(clock).map_err(start)?;
@@ -132,10 +129,8 @@ impl Server {
             // An error means that the thread has ended already.
             let _ = stop.send(());
         }
-        if let Some(thread) = self.thread.take() {
-            if thread.join().is_err() {
-                tracing::error!("the simulated server's thread panicked");
-            }
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the simulated server's thread panicked");
         }
     }
 }
@@ -221,11 +216,21 @@ impl Connection {
     }
 
     async fn serve(mut self) {
+        let (idle, most) = {
+            let engine = locked(&self.shared.engine);
+            let (idle_ms, most) = (engine.profile().idle_close_ms, engine.profile().requests_per_connection);
+            (if idle_ms == 0 { IDLE } else { Duration::from_millis(u64::from(idle_ms)) }, most)
+        };
+        let mut served = 0_u32;
         loop {
+            if most > 0 && served >= most {
+                return;
+            }
+            served += 1;
             let Connection { reader, writer, buffer, .. } = &mut self;
             let on_continue = async || writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
             let read = read_request(reader, buffer, on_continue);
-            let received = match tokio::time::timeout(IDLE, read).await {
+            let received = match tokio::time::timeout(idle, read).await {
                 Ok(Ok(received)) => received,
                 Ok(Err(error)) => return self.complain(&error).await,
                 Err(_) => return,
@@ -266,7 +271,12 @@ impl Connection {
         written
     }
 
-    async fn write(&mut self, script: &Script, received: &Received, pieces: &mut Vec<(Mono, Mono)>) -> std::io::Result<After> {
+    async fn write(
+        &mut self,
+        script: &Script,
+        received: &Received,
+        pieces: &mut Vec<(Mono, Mono)>,
+    ) -> std::io::Result<After> {
         let mut framing = Framing::Raw;
         let mut bytes = Vec::new();
         if let Some(head) = &script.head {

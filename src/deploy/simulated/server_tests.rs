@@ -37,8 +37,14 @@ impl Client {
         Client(sender)
     }
 
-    async fn send(&mut self, method: &str, path: &str, body: &str) -> hyper::Result<http::Response<hyper::body::Incoming>> {
-        let request = http::Request::builder().method(method).uri(path).header("host", "sim").header("x-request-id", "r-1");
+    async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> hyper::Result<http::Response<hyper::body::Incoming>> {
+        let request =
+            http::Request::builder().method(method).uri(path).header("host", "sim").header("x-request-id", "r-1");
         self.0.send_request(request.body(Full::new(Bytes::from(body.to_owned()))).unwrap()).await
     }
 
@@ -55,7 +61,10 @@ impl Client {
 /// What the same engine says without a socket.
 fn expected(profile: Profile, body: &str) -> Script {
     let mut engine = Engine::new(profile, book(), 1);
-    engine.on_request(Mono(0), &Request { method: "POST", path: "/v1/chat/completions", headers: &[], body: body.as_bytes() })
+    engine.on_request(
+        Mono(0),
+        &Request { method: "POST", path: "/v1/chat/completions", headers: &[], body: body.as_bytes() },
+    )
 }
 
 #[tokio::test]
@@ -221,4 +230,15 @@ async fn it_serves_on_the_callers_runtime_until_it_is_told() {
     assert!(got.ends_with("{\"status\":\"ok\"}"), "{got}");
     stop.send(()).unwrap();
     serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_worn_or_idle_connection_is_closed() {
+    let worn = server(|p| p.requests_per_connection = 2);
+    let mut client = Client::connect(&worn).await;
+    assert!(client.post(BODY).await.is_some() && client.post(BODY).await.is_some());
+    assert!(client.post(BODY).await.is_none(), "a third request was served");
+    let idle = server(|p| p.idle_close_ms = 20);
+    let mut stream = TcpStream::connect(idle.addr()).await.unwrap();
+    assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);
 }

@@ -71,7 +71,8 @@ impl Speech<'_> {
 
     /// Steps that are still written, and how the body ends, where a fault ends it early.
     fn cut_at(&self) -> Option<(usize, End)> {
-        let ends = [(FaultKind::Cut, End::Cut), (FaultKind::Hang, End::Hang), (FaultKind::ErrorInStream, End::Complete)];
+        let ends =
+            [(FaultKind::Cut, End::Cut), (FaultKind::Hang, End::Hang), (FaultKind::ErrorInStream, End::Complete)];
         ends.into_iter()
             .filter_map(|(kind, end)| Some((self.step_after(self.struck.after(kind)?), end)))
             .min_by_key(|(step, _)| *step)
@@ -80,12 +81,14 @@ impl Speech<'_> {
     /// How many steps bring at least so many tokens.
     fn step_after(&self, tokens: u32) -> usize {
         let mut sum = 0;
-        self.steps.iter().take_while(|step| {
-            let before = sum;
-            sum += step.tokens;
-            before < tokens
-        })
-        .count()
+        self.steps
+            .iter()
+            .take_while(|step| {
+                let before = sum;
+                sum += step.tokens;
+                before < tokens
+            })
+            .count()
     }
 
     /// The answer as a stream of events.
@@ -99,10 +102,10 @@ impl Speech<'_> {
             if broken_at == Some(index) {
                 out.event(step.at, "{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"bro");
             }
-            let mut chunk = self.envelope.delta(delta_of(step), None);
+            let mut chunk = self.envelope.delta(&delta_of(step), None);
             let last = index + 1 == self.steps.len();
             if last && self.has(FaultKind::UsageWithFinish) {
-                chunk = self.envelope.delta(delta_of(step), self.finish_reason());
+                chunk = self.envelope.delta(&delta_of(step), self.finish_reason());
                 self.add_usage(&mut chunk, &self.counts(&self.steps));
             } else if self.has(FaultKind::UsageInEveryChunk) {
                 self.add_usage(&mut chunk, &self.counts(shown.get(..=index).unwrap_or(shown)));
@@ -111,18 +114,15 @@ impl Speech<'_> {
         }
         let mut end = End::Complete;
         let mut end_at = shown.last().map_or(self.first, |step| step.at);
-        match cut {
-            Some((_, how)) => {
-                if self.has(FaultKind::ErrorInStream) && how == End::Complete {
-                    out.event(end_at, &error_body(500, "server_error", "the engine stopped while it was decoding").to_string());
-                }
-                end = how;
+        if let Some((_, how)) = cut {
+            if how == End::Complete {
+                out.event(end_at, &engine_stopped());
             }
-            None => {
-                self.closing(&mut out, end_at);
-                if self.has(FaultKind::KeepOpen) {
-                    end = End::Hang;
-                }
+            end = how;
+        } else {
+            self.closing(&mut out, end_at);
+            if self.has(FaultKind::KeepOpen) {
+                end = End::Hang;
             }
         }
         let mut frames = self.shaped(out.finished(self.has(FaultKind::NoFinalBlank)));
@@ -140,11 +140,12 @@ impl Speech<'_> {
         }
         if self.has(FaultKind::FilterResults) {
             let mut chunk = self.envelope.chunk(json!([]));
-            chunk.insert("prompt_filter_results".to_owned(), json!([{"prompt_index": 0, "content_filter_results": {}}]));
+            chunk
+                .insert("prompt_filter_results".to_owned(), json!([{"prompt_index": 0, "content_filter_results": {}}]));
             out.json(self.start, chunk);
         }
         let role = || {
-            let mut chunk = self.envelope.delta(json!({"role": "assistant", "content": null}), None);
+            let mut chunk = self.envelope.delta(&json!({"role": "assistant", "content": null}), None);
             if self.has(FaultKind::UsageInEveryChunk) {
                 self.add_usage(&mut chunk, &self.prompt);
             }
@@ -171,7 +172,7 @@ impl Speech<'_> {
         let counts = self.counts(&self.steps);
         let with_finish = self.has(FaultKind::UsageWithFinish) && !self.steps.is_empty();
         if !self.has(FaultKind::NoFinish) && !with_finish {
-            let mut chunk = self.envelope.delta(json!({}), Some(self.finish));
+            let mut chunk = self.envelope.delta(&json!({}), Some(self.finish));
             if self.has(FaultKind::UsageInEveryChunk) {
                 self.add_usage(&mut chunk, &counts);
             }
@@ -211,7 +212,7 @@ impl Speech<'_> {
         }
         let mut text = Value::Object(body).to_string();
         if self.has(FaultKind::ErrorInStream) {
-            text = error_body(500, "server_error", "the engine stopped while it was decoding").to_string();
+            text = engine_stopped();
         } else if self.has(FaultKind::MalformedJson) {
             text.truncate(text.len() / 2);
         }
@@ -236,7 +237,9 @@ impl Speech<'_> {
         if self.has(FaultKind::OnePacket) {
             let at = frames.last().map_or(self.first, |frame| frame.at);
             let mut all = BytesMut::new();
-            frames.iter().for_each(|frame| all.extend_from_slice(&frame.bytes));
+            for frame in &frames {
+                all.extend_from_slice(&frame.bytes);
+            }
             return vec![Frame { at, bytes: all.freeze() }];
         }
         let Some(size) = self.profile.shape.chunk_bytes else { return frames };
@@ -253,6 +256,10 @@ impl Speech<'_> {
         }
         pieces
     }
+}
+
+fn engine_stopped() -> String {
+    error_body(500, "server_error", "the engine stopped while it was decoding").to_string()
 }
 
 fn delta_of(step: &Step) -> Value {
@@ -274,7 +281,13 @@ struct Lines {
 
 impl Lines {
     fn of(struck: &Struck<'_>) -> Lines {
-        let eol = if struck.has(FaultKind::Crlf) { "\r\n" } else if struck.has(FaultKind::Cr) { "\r" } else { "\n" };
+        let eol = if struck.has(FaultKind::Crlf) {
+            "\r\n"
+        } else if struck.has(FaultKind::Cr) {
+            "\r"
+        } else {
+            "\n"
+        };
         Lines {
             eol,
             space: if struck.has(FaultKind::NoSpace) { "" } else { " " },
@@ -286,18 +299,16 @@ impl Lines {
 
     fn event(&self, number: usize, data: &str) -> String {
         let Lines { eol, space, .. } = self;
-        let mut text = String::with_capacity(data.len() + 16);
+        let mut parts: Vec<String> = Vec::new();
         if self.comments {
-            text.push_str(&format!(": ping {number}{eol}{eol}"));
+            parts.push(format!(": ping {number}{eol}{eol}"));
         }
         if self.extra {
-            text.push_str(&format!("event: message{eol}id: {number}{eol}"));
+            parts.push(format!("event: message{eol}id: {number}{eol}"));
         }
-        for line in data.split('\n') {
-            text.push_str(&format!("data:{space}{line}{eol}"));
-        }
-        text.push_str(eol);
-        text
+        parts.extend(data.split('\n').map(|line| format!("data:{space}{line}{eol}")));
+        parts.push((*eol).to_owned());
+        parts.concat()
     }
 }
 

@@ -46,7 +46,14 @@ fn target(url: String) -> Arc<Target> {
 fn request() -> GenRequest {
     GenRequest {
         messages: vec![Message { role: Role::User, content: "Which city?".to_owned() }],
-        sampling: Sampling { temperature: Some(0.0), top_p: None, top_k: None, max_tokens: 40, seed: 7, stop: Vec::new() },
+        sampling: Sampling {
+            temperature: Some(0.0),
+            top_p: None,
+            top_k: None,
+            max_tokens: 40,
+            seed: 7,
+            stop: Vec::new(),
+        },
         seed: 3,
         response_format: None,
         stream: true,

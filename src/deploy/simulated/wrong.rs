@@ -97,7 +97,13 @@ fn other_letter(rng: &mut Pcg64, said: &str) -> Option<String> {
 fn opposite(said: &str) -> Option<String> {
     let pairs = [("yes", "no"), ("true", "false"), ("Yes", "No"), ("True", "False")];
     pairs.iter().find_map(|(a, b)| {
-        let other = if said == *a { b } else if said == *b { a } else { return None };
+        let other = if said == *a {
+            b
+        } else if said == *b {
+            a
+        } else {
+            return None;
+        };
         Some((*other).to_owned())
     })
 }

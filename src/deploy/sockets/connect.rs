@@ -192,22 +192,32 @@ async fn dial(clock: Clock, addresses: &[SocketAddr], deadline: Mono) -> Result<
         let now = clock.now();
         let left = deadline.since(now).unwrap_or(0) / (addresses.len() - index) as u64;
         let until = clock.instant(now.plus_ns(left));
-        let reason = match tokio::time::timeout_at(until, TcpStream::connect(address)).await {
+        let failure = match tokio::time::timeout_at(until, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                "connection refused; is the server running there?".to_owned()
-            }
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrNotAvailable => {
-                format!("{error}; this machine may have no free port left")
-            }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => not_dialed(address, &error),
             // The last one's time is the whole deadline, which ends the opening from outside.
             Err(_) if index + 1 == addresses.len() => std::future::pending().await,
-            Err(_) => "no answer in time".to_owned(),
+            Err(_) => TransportError::Connect { address: address.to_string(), reason: "no answer in time".to_owned() },
         };
-        first_failure.get_or_insert(TransportError::Connect { address: address.to_string(), reason });
+        first_failure.get_or_insert(failure);
     }
     Err(first_failure.unwrap_or_else(|| TransportError::Broken("there is no address to connect to".to_owned())))
+}
+
+/// Why a connection could not be made. Ports and file handles that ran out here are no fault of the deployment.
+fn not_dialed(address: &SocketAddr, error: &std::io::Error) -> TransportError {
+    const TOO_MANY_FILES: [i32; 2] = [23, 24]; // ENFILE, EMFILE
+    let connect = |reason: String| TransportError::Connect { address: address.to_string(), reason };
+    match error.kind() {
+        std::io::ErrorKind::ConnectionRefused => connect("connection refused; is the server running there?".to_owned()),
+        std::io::ErrorKind::AddrNotAvailable => TransportError::Local {
+            reason: format!("{error}; no free port may be left for {address}, lower the concurrency or wait a minute"),
+        },
+        _ if error.raw_os_error().is_some_and(|code| TOO_MANY_FILES.contains(&code)) => {
+            TransportError::Local { reason: format!("{error}; raise the limit of open files (`ulimit -n`)") }
+        }
+        _ => connect(error.to_string()),
+    }
 }
 
 async fn handshake(
@@ -229,6 +239,19 @@ async fn handshake(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_not_the_deployments_fault() {
+        let address = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9);
+        let failure = |error: std::io::Error| not_dialed(&address, &error);
+        for error in [std::io::Error::from_raw_os_error(24), std::io::ErrorKind::AddrNotAvailable.into()] {
+            let failure = failure(error);
+            assert!(matches!(failure, TransportError::Local { .. }) && !failure.before_connection(), "{failure}");
+        }
+        for kind in [std::io::ErrorKind::ConnectionRefused, std::io::ErrorKind::HostUnreachable] {
+            assert!(failure(kind.into()).before_connection(), "{kind}");
+        }
+    }
 
     #[test]
     fn an_origin_is_read_from_the_url() {

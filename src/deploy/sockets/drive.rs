@@ -67,7 +67,8 @@ pub(super) async fn exchange(
     let done = body(live, response.into_body(), watch, &mut alarm, exchanged).await;
     exchanged.marks.eof = Some(done.at);
     exchanged.end = done.end;
-    if done.reusable && super::still_open(live) { Sent::Reusable } else { Sent::Over }
+    // An answer that came before the request was whole leaves a connection that takes no other.
+    if done.reusable && super::still_open(live) && live.sender.is_ready() { Sent::Reusable } else { Sent::Over }
 }
 
 enum Head {

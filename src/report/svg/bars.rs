@@ -1,6 +1,7 @@
 //! Small interval bars that stand in a table's cell.
 
 use super::axis::{Axis, hull, padded};
+use super::scatter::points_label;
 use super::{line, open, rect, text};
 use crate::report::format::{self, Unit};
 use crate::report::words::Better;
@@ -49,15 +50,28 @@ pub fn gate_bar(unit: Unit, span: Span, bound: f64, passes: Better, class: &str)
     }
     line(&mut out, "bound", (edge, 0.0), (edge, 22.0));
     whisker(&mut out, &axis, span, 11.0, class);
-    let anchor = if edge < 40.0 { "start" } else if edge > WIDTH - 40.0 { "end" } else { "middle" };
+    let anchor = if edge < 40.0 {
+        "start"
+    } else if edge > WIDTH - 40.0 {
+        "end"
+    } else {
+        "middle"
+    };
     text(&mut out, "tick", anchor, (edge, HEIGHT - 2.0), &format::figure(unit, Some(bound)));
     out.push_str("</svg>");
     Some(out)
 }
 
-/// A line from end to end and a dot on the point; an end that is absent or off the axis is drawn as an arrow.
+/// A dot on the point and a line from end to end; an end that is absent or off the axis is drawn as an arrow. A figure
+/// without an interval (an observed value) is a dot alone.
 fn whisker(out: &mut String, axis: &Axis, span: Span, y: f64, class: &str) {
     use std::fmt::Write as _;
+    if let Some(point) = span.point.filter(|point| axis.holds(*point)) {
+        let _ = write!(out, "<circle class=\"dot {class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>", axis.at(point));
+    }
+    if span.low.is_none() && span.high.is_none() {
+        return;
+    }
     let left = axis.at(span.low.unwrap_or(f64::MIN));
     let right = axis.at(span.high.unwrap_or(f64::MAX));
     line(out, &format!("whisker {class}"), (left, y), (right, y));
@@ -73,9 +87,6 @@ fn whisker(out: &mut String, axis: &Axis, span: Span, y: f64, class: &str) {
                 y + 4.0
             );
         }
-    }
-    if let Some(point) = span.point.filter(|point| axis.holds(*point)) {
-        let _ = write!(out, "<circle class=\"dot {class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>", axis.at(point));
     }
 }
 
@@ -105,8 +116,14 @@ pub fn forest_axis(range: (f64, f64)) -> Option<String> {
     for tick in axis.ticks(4) {
         let x = axis.at(tick);
         line(&mut out, "grid", (x, 14.0), (x, 18.0));
-        let anchor = if x < 20.0 { "start" } else if x > WIDTH - 20.0 { "end" } else { "middle" };
-        text(&mut out, "tick", anchor, (x, 11.0), &format!("{:+}", (tick * 1e3).round() / 10.0).replace('-', "−"));
+        let anchor = if x < 20.0 {
+            "start"
+        } else if x > WIDTH - 20.0 {
+            "end"
+        } else {
+            "middle"
+        };
+        text(&mut out, "tick", anchor, (x, 11.0), &points_label(tick));
     }
     out.push_str("</svg>");
     Some(out)
@@ -130,9 +147,11 @@ mod tests {
     fn nothing_is_drawn_for_an_absent_figure() {
         assert!(gate_bar(Unit::Points, Span::default(), -0.02, Better::Higher, "fail").is_none());
         assert!(forest(Span::default(), (-0.1, 0.1), None, "").is_none());
-        let unbounded = Span { point: Some(0.01), low: None, high: None };
+        let unbounded = Span { point: Some(0.01), low: None, high: Some(0.5) };
         let drawn = forest(unbounded, (-0.1, 0.1), Some(-0.02), "").unwrap();
         assert_eq!(drawn.matches("class=\"arrow").count(), 2);
+        let observed = forest(Span { point: Some(0.01), low: None, high: None }, (-0.1, 0.1), None, "").unwrap();
+        assert!(observed.contains("<circle") && !observed.contains("whisker"), "{observed}");
         assert!(!drawn.contains("NaN") && !drawn.contains("inf"));
     }
 }

@@ -48,7 +48,9 @@ pub fn cdf(title: &str, series: &[Series<'_>]) -> Option<String> {
     let (least, greatest) = hull(all)?;
     let x = Axis::new((least * 0.9, greatest * 1.1), (LEFT, WIDTH - RIGHT), true)?;
     let y = Axis::new((0.0, 1.0), (HEIGHT - BOTTOM, TOP), false)?;
-    let alternative = format!("{title}: share of answered requests at or below each latency, by arm; the table below gives the percentiles");
+    let alternative = format!(
+        "{title}: share of answered requests at or below each latency, by arm; the table below gives the percentiles"
+    );
     let mut out = open(WIDTH, HEIGHT, "chart cdf", &alternative);
     for share in [0.0, 0.25, 0.5, 0.75, 0.9, 1.0] {
         line(&mut out, "grid", (LEFT, y.at(share)), (WIDTH - RIGHT, y.at(share)));

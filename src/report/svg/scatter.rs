@@ -51,8 +51,10 @@ pub fn scatter(chart: &Scatter<'_>) -> Option<String> {
     let mut taken = Vec::new();
     for point in &points {
         mark(&mut out, &x, &y, point);
-        let (px, py) = (x.at(point.speedup.point?), y.at(point.delta.point?));
-        taken.push(Area { left: px - 7.0, right: px + 7.0, top: py - 7.0, bottom: py + 7.0 });
+        taken.extend(covered(&x, &y, point));
+    }
+    if let Some(margin) = chart.margin {
+        margin_name(&mut out, y.at(margin), margin, &mut taken);
     }
     for point in &points {
         name(&mut out, (x.at(point.speedup.point?), y.at(point.delta.point?)), point, &mut taken);
@@ -93,15 +95,12 @@ fn frame(out: &mut String, x: &Axis, y: &Axis, chart: &Scatter<'_>) {
     }
     for tick in y.ticks(6) {
         line(out, "grid", (LEFT, y.at(tick)), (right, y.at(tick)));
-        let points = format!("{:+}", (tick * 1e4).round() / 100.0).replace('-', "−");
-        text(out, "tick", "end", (LEFT - 6.0, y.at(tick) + 4.0), &points);
+        text(out, "tick", "end", (LEFT - 6.0, y.at(tick) + 4.0), &points_label(tick));
     }
     line(out, "zero", (x.at(1.0), TOP), (x.at(1.0), floor));
     line(out, "zero", (LEFT, y.at(0.0)), (right, y.at(0.0)));
     if let Some(margin) = chart.margin {
         line(out, "bound", (LEFT, y.at(margin)), (right, y.at(margin)));
-        let words = format!("margin {}", format::figure(Unit::Points, Some(margin)));
-        text(out, "tick strong", "start", (LEFT + 6.0, y.at(margin) - 5.0), &words);
     }
     quadrants(out, x, y, limit);
     let middle = f64::midpoint(LEFT, right);
@@ -167,6 +166,47 @@ fn mark(out: &mut String, x: &Axis, y: &Axis, point: &Point) {
     };
 }
 
+/// The places that a point and its whiskers take.
+fn covered(x: &Axis, y: &Axis, point: &Point) -> Vec<Area> {
+    let (Some(speed), Some(delta)) = (point.speedup.point, point.delta.point) else { return Vec::new() };
+    let (px, py) = (x.at(speed), y.at(delta));
+    let mut areas = vec![Area { left: px - 7.0, right: px + 7.0, top: py - 7.0, bottom: py + 7.0 }];
+    if let (Some(low), Some(high)) = (point.speedup.low, point.speedup.high) {
+        areas.push(Area { left: x.at(low), right: x.at(high), top: py - 2.0, bottom: py + 2.0 });
+    }
+    if let (Some(low), Some(high)) = (point.delta.low, point.delta.high) {
+        areas.push(Area { left: px - 2.0, right: px + 2.0, top: y.at(high), bottom: y.at(low) });
+    }
+    areas
+}
+
+/// Names the margin's line at the first end where no point is in the way.
+fn margin_name(out: &mut String, edge: f64, margin: f64, taken: &mut Vec<Area>) {
+    let words = format!("margin {}", format::figure(Unit::Points, Some(margin)));
+    let width = 100.0;
+    let middle = f64::midpoint(LEFT, WIDTH - RIGHT) - width / 2.0;
+    let places = [
+        (LEFT + 6.0, 15.0),
+        (WIDTH - RIGHT - width - 6.0, 15.0),
+        (LEFT + 6.0, -5.0),
+        (WIDTH - RIGHT - width - 6.0, -5.0),
+        (middle, 15.0),
+    ];
+    let area =
+        |(left, dy): (f64, f64)| Area { left, right: left + width, top: edge + dy - 11.0, bottom: edge + dy + 3.0 };
+    let free =
+        places.into_iter().find(|place| area(*place).inside() && !taken.iter().any(|other| other.meets(&area(*place))));
+    let place = free.unwrap_or((LEFT + 6.0, 15.0));
+    text(out, "tick strong", "start", (place.0, edge + place.1), &words);
+    taken.push(area(place));
+}
+
+/// A tick on an axis of differences, in percentage points: `−2.5`, `0`, `+5`.
+pub(super) fn points_label(share: f64) -> String {
+    let points = (share * 1e4).round() / 100.0;
+    if points == 0.0 { "0".to_owned() } else { format!("{points:+}").replace('-', "−") }
+}
+
 struct Area {
     left: f64,
     right: f64,
@@ -188,8 +228,14 @@ impl Area {
 fn name(out: &mut String, (px, py): (f64, f64), point: &Point, taken: &mut Vec<Area>) {
     let words = super::clipped(&point.name, 28);
     let width = words.chars().count() as f64 * 7.2;
-    let places = [(10.0, -9.0), (10.0, 19.0), (-10.0 - width, -9.0), (-10.0 - width, 19.0), (10.0, -26.0), (10.0, 36.0)];
-    let area = |(dx, dy): (f64, f64)| Area { left: px + dx, right: px + dx + width, top: py + dy - 11.0, bottom: py + dy + 3.0 };
+    let places =
+        [(10.0, -9.0), (10.0, 19.0), (-10.0 - width, -9.0), (-10.0 - width, 19.0), (10.0, -26.0), (10.0, 36.0)];
+    let area = |(dx, dy): (f64, f64)| Area {
+        left: px + dx,
+        right: px + dx + width,
+        top: py + dy - 11.0,
+        bottom: py + dy + 3.0,
+    };
     let free = places.into_iter().find(|place| {
         let area = area(*place);
         area.inside() && !taken.iter().any(|other| other.meets(&area))
@@ -217,15 +263,16 @@ mod tests {
     fn names_do_not_cover_each_other() {
         let points = [point("first", 1.2, -0.01), point("second", 1.2, -0.01), point("third", 1.201, -0.01)];
         let drawn = scatter(&Scatter { points: &points, margin: Some(-0.02), metric: "E2E p50" }).unwrap();
-        let places: Vec<&str> = drawn.split("class=\"name pass\"").skip(1).filter_map(|rest| rest.split('>').next()).collect();
+        let places: Vec<&str> =
+            drawn.split("class=\"name pass\"").skip(1).filter_map(|rest| rest.split('>').next()).collect();
         assert_eq!(places.len(), 3);
         assert!(places[0] != places[1] && places[1] != places[2] && places[0] != places[2], "{places:?}");
     }
 
     #[test]
     fn hostile_names_are_text() {
-        let drawn =
-            scatter(&Scatter { points: &[point("<b>&\"\u{202e}", 1.2, 0.0)], margin: None, metric: "E2E p50" }).unwrap();
+        let drawn = scatter(&Scatter { points: &[point("<b>&\"\u{202e}", 1.2, 0.0)], margin: None, metric: "E2E p50" })
+            .unwrap();
         assert!(drawn.contains("&lt;b&gt;&amp;&quot;⟨U+202E⟩") && !drawn.contains("<b>"), "{drawn}");
     }
 

@@ -92,7 +92,13 @@ fn row(summary: &Summary, arm: &str, figures: &ArmSummary, outcomes: &[&str], un
     let why = cost.note.as_deref().map_or_else(|| "no price is given".to_owned(), name);
     let total = cost.total_usd.as_deref().map(format::usd_exact);
     let stability = &figures.stability;
-    let rates = [&stability.error_rate, &stability.timeout_rate, &stability.truncated_rate, &stability.empty_rate, &stability.retry_rate];
+    let rates = [
+        &stability.error_rate,
+        &stability.timeout_rate,
+        &stability.truncated_rate,
+        &stability.empty_rate,
+        &stability.retry_rate,
+    ];
     Row {
         name: name(arm),
         deployment: name(&figures.deployment),
@@ -134,7 +140,10 @@ fn server(arms: &[(&str, &ArmSummary)]) -> Vec<ServerRow> {
         .into_iter()
         .map(|figure| ServerRow {
             figure: name(&figure.replace('_', " ")),
-            values: arms.iter().map(|(_, arm)| arm.server.get(figure).map_or_else(|| format::ABSENT.to_owned(), value)).collect(),
+            values: arms
+                .iter()
+                .map(|(_, arm)| arm.server.get(figure).map_or_else(|| format::ABSENT.to_owned(), value))
+                .collect(),
         })
         .collect()
 }
@@ -154,9 +163,11 @@ fn value(value: &Value) -> String {
             (None, None) => format::ABSENT.to_owned(),
         },
         Value::String(text) => clipped(&one_line(text), 400),
-        Value::Array(items) => clipped(&items.iter().map(self::value).collect::<Vec<_>>().join(", "), 1_000),
+        Value::Array(items) => {
+            clipped(&items.iter().map(|item| clipped(&self::value(item), 160)).collect::<Vec<_>>().join(", "), 1_000)
+        }
         Value::Object(map) => {
-            let entries = map.iter().map(|(key, item)| format!("{}: {}", name(key), self::value(item)));
+            let entries = map.iter().map(|(key, item)| format!("{}: {}", name(key), clipped(&self::value(item), 160)));
             clipped(&entries.collect::<Vec<_>>().join(" · "), 1_000)
         }
     }

@@ -18,6 +18,8 @@ pub struct Cell {
     pub tone: &'static str,
     /// n, level and method; or why the figure is absent.
     pub title: String,
+    /// Units of analysis, where the figure is an estimate.
+    pub n: Option<u64>,
 }
 
 impl Cell {
@@ -52,6 +54,7 @@ impl Cell {
             main: format::figure(unit, estimate.point),
             sub: format::interval(unit, estimate.low, estimate.high).unwrap_or_else(|| "no interval".to_owned()),
             title: provenance(estimate),
+            n: Some(estimate.n),
             ..Cell::default()
         }
     }

@@ -120,13 +120,14 @@ impl Row {
     fn weight(&self) -> usize {
         let text = |text: &str| text.bytes().map(|byte| if b"<>&\"'/".contains(&byte) { 6 } else { 1 }).sum::<usize>();
         let pieces = self.before.iter().chain(&self.after).map(|piece| text(&piece.text) + 11).sum::<usize>();
-        let answers = [&self.before_answer, &self.after_answer].into_iter().flatten().map(|answer| text(answer)).sum::<usize>();
+        let answers =
+            [&self.before_answer, &self.after_answer].into_iter().flatten().map(|answer| text(answer)).sum::<usize>();
         900 + text(&self.task) * 2 + text(&self.prompt) + text(&self.reason) + pieces + answers
     }
 }
 
-/// Both texts cut into pieces, marked where the other text lacks them. Without word in common nothing is marked: a
-/// page that is all marks shows nothing.
+/// Both texts cut into pieces, marked where the other text lacks them. Without a word in common nothing is marked: a
+/// text that is one mark shows nothing.
 fn word_diff(before: &str, after: &str) -> (Vec<Piece>, Vec<Piece>) {
     let diff = TextDiff::from_words(before, after);
     let (mut left, mut right) = (Vec::new(), Vec::new());
@@ -138,6 +139,15 @@ fn word_diff(before: &str, after: &str) -> (Vec<Piece>, Vec<Piece>) {
             }
             ChangeTag::Delete => push(&mut left, true, change.value()),
             ChangeTag::Insert => push(&mut right, true, change.value()),
+        }
+    }
+    let common =
+        |pieces: &[Piece]| pieces.iter().any(|piece| !piece.marked && piece.text.contains(char::is_alphanumeric));
+    if !common(&left) {
+        for side in [&mut left, &mut right] {
+            for piece in side.iter_mut() {
+                piece.marked = false;
+            }
         }
     }
     (left, right)
@@ -164,6 +174,12 @@ mod tests {
         let (before, after) = word_diff("It is Canberra, surely.", "It is Sydney, surely.");
         assert_eq!(before, [piece(false, "It is "), piece(true, "Canberra,"), piece(false, " surely.")]);
         assert_eq!(after, [piece(false, "It is "), piece(true, "Sydney,"), piece(false, " surely.")]);
+    }
+
+    #[test]
+    fn texts_without_a_word_in_common_are_not_marked() {
+        let (before, after) = word_diff("yes, of course", "no. never! not now");
+        assert!(before.iter().chain(&after).all(|piece| !piece.marked));
     }
 
     #[test]

@@ -14,7 +14,12 @@ use crate::report::words;
 pub struct Group {
     pub arm: String,
     pub rows: Vec<Row>,
+    /// Gates beyond those shown; only passing ones are left out before others.
+    pub more: u64,
 }
+
+/// Gates of one arm that the page shows: `each: task` may make thousands.
+const GATES_SHOWN: usize = 150;
 
 #[derive(Serialize)]
 pub struct Row {
@@ -31,22 +36,30 @@ pub struct Row {
 }
 
 pub fn groups(summary: &Summary) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+    let mut arms: Vec<(&str, Vec<&GateResult>)> = Vec::new();
     for gate in &summary.gates {
-        let arm = name(&gate.arm);
-        match groups.iter_mut().find(|group| group.arm == arm) {
-            Some(group) => group.rows.push(row(gate)),
-            None => groups.push(Group { arm, rows: vec![row(gate)] }),
+        match arms.iter_mut().find(|(arm, _)| *arm == gate.arm) {
+            Some((_, gates)) => gates.push(gate),
+            None => arms.push((&gate.arm, vec![gate])),
         }
     }
-    groups
+    arms.into_iter()
+        .map(|(arm, mut gates)| {
+            let more = gates.len().saturating_sub(GATES_SHOWN) as u64;
+            if more > 0 {
+                gates.sort_by_key(|gate| std::cmp::Reverse(gate.verdict));
+            }
+            Group { arm: name(arm), rows: gates.into_iter().take(GATES_SHOWN).map(row).collect(), more }
+        })
+        .collect()
 }
 
 fn row(gate: &GateResult) -> Row {
     let unit = words::gate_unit(gate);
     let class = words::gate_class(gate.verdict);
     let bar = gate.estimate.as_ref().zip(gate.bound.filter(|bound| bound.is_finite()));
-    let bar = bar.and_then(|(estimate, bound)| gate_bar(unit, Span::of(estimate), bound, words::gate_fails(gate), class));
+    let bar =
+        bar.and_then(|(estimate, bound)| gate_bar(unit, Span::of(estimate), bound, words::gate_fails(gate), class));
     Row {
         gate: name(&gate.gate),
         scope: if gate.scope == "all" { String::new() } else { name(&gate.scope) },

@@ -4,9 +4,13 @@ use serde::Serialize;
 
 use super::{arm_names, name};
 use crate::analyze::Summary;
-use crate::analyze::summary::{GateVerdict, RunVerdict};
+use crate::analyze::summary::{ComparisonSummary, GateVerdict, RunVerdict};
+use crate::drive::{Finding, Severity};
 use crate::report::format;
 use crate::report::words;
+
+/// Findings that the page shows, worst first.
+const FINDINGS_SHOWN: usize = 100;
 
 #[derive(Serialize)]
 pub struct Head {
@@ -75,7 +79,7 @@ pub fn head(summary: &Summary, generated_wall_ms: u64) -> Head {
 pub(crate) fn sentence(summary: &Summary) -> String {
     let total = summary.comparisons.len();
     let count = |verdict| summary.comparisons.iter().filter(|comparison| comparison.verdict == verdict).count();
-    let invalid = summary.validity.iter().find(|finding| finding.severity == crate::drive::Severity::Invalid);
+    let invalid = summary.validity.iter().find(|finding| finding.severity == Severity::Invalid);
     match summary.verdict {
         RunVerdict::Invalid => match invalid {
             Some(finding) => format!("The run proves nothing: {}.", name(&finding.message)),
@@ -113,18 +117,22 @@ fn candidates(summary: &Summary) -> Vec<Candidate> {
             optimization: name(&comparison.optimization),
             verdict: words::verdict(comparison.verdict),
             class: words::verdict_name(comparison.verdict),
-            because: because(summary, &comparison.candidate),
+            because: because(summary, comparison),
         });
     }
     out
 }
 
 /// The gates that decide, worst first.
-fn because(summary: &Summary, candidate: &str) -> String {
+fn because(summary: &Summary, comparison: &ComparisonSummary) -> String {
+    let candidate = comparison.candidate.as_str();
     let deciding = |verdict: GateVerdict| {
         let gates = summary.gates.iter().filter(move |gate| gate.arm == candidate && !gate.advisory);
         gates.filter(move |gate| gate.verdict == verdict)
     };
+    if comparison.verdict == RunVerdict::Invalid {
+        return "the run proves nothing about it: see the validity findings".to_owned();
+    }
     for (verdict, word) in [
         (GateVerdict::Fail, "fails"),
         (GateVerdict::NotEvaluable, "can’t be evaluated"),
@@ -137,6 +145,15 @@ fn because(summary: &Summary, candidate: &str) -> String {
             let more = if gates.len() > 1 { format!(" and {} more", gates.len() - 1) } else { String::new() };
             return format!("{word}: {}{more}", name(first));
         }
+    }
+    // All gates pass, and yet the comparison doesn't: a finding stands in the way.
+    if comparison.verdict == RunVerdict::Inconclusive {
+        let about = |finding: &&Finding| finding.arm.as_deref().is_none_or(|arm| arm == candidate);
+        let blocks = |finding: &&Finding| finding.severity == Severity::BlocksPass;
+        return match summary.validity.iter().filter(about).find(blocks) {
+            Some(finding) => format!("held back by a finding: {}", name(&finding.code)),
+            None => "held back: see the validity findings".to_owned(),
+        };
     }
     match deciding(GateVerdict::Pass).count() {
         0 => "no gates".to_owned(),
@@ -161,9 +178,10 @@ fn facts(summary: &Summary) -> Vec<Fact> {
 
 fn findings(summary: &Summary) -> Vec<FindingView> {
     let mut sorted: Vec<_> = summary.validity.iter().collect();
-    sorted.sort_by(|a, b| b.severity.cmp(&a.severity));
+    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     sorted
         .into_iter()
+        .take(FINDINGS_SHOWN)
         .map(|finding| {
             let (severity, class) = words::severity(finding.severity);
             FindingView {

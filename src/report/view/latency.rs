@@ -32,6 +32,8 @@ pub struct Chart {
 #[derive(Serialize)]
 pub struct Group {
     pub title: String,
+    /// Shown at once; the others on demand.
+    pub main: bool,
     pub rows: Vec<Row>,
 }
 
@@ -67,7 +69,12 @@ pub fn latency(summary: &Summary) -> LatencyView {
         twin: figures.twin_of.is_some(),
         swatch_svg: swatch(index, figures.twin_of.is_some()),
     });
-    let mut groups: Vec<Group> = FIGURES.iter().filter_map(|(title, pick)| group((*title).to_owned(), &arms, *pick)).collect();
+    let figures = FIGURES.iter().enumerate();
+    let mut groups: Vec<Group> = figures
+        .filter_map(|(index, (title, pick))| {
+            group((*title).to_owned(), &arms, *pick).map(|group| Group { main: DRAWN.contains(&index), ..group })
+        })
+        .collect();
     groups.extend(parts(&arms));
     LatencyView { legend: legend.collect(), charts: charts(&arms), groups }
 }
@@ -89,9 +96,14 @@ fn charts(arms: &[(&str, &ArmSummary)]) -> Vec<Chart> {
         .collect()
 }
 
-fn group(title: String, arms: &[(&str, &ArmSummary)], pick: impl Fn(&ArmSummary) -> Option<&Distribution>) -> Option<Group> {
+fn group(
+    title: String,
+    arms: &[(&str, &ArmSummary)],
+    pick: impl Fn(&ArmSummary) -> Option<&Distribution>,
+) -> Option<Group> {
     arms.iter().any(|(_, arm)| pick(arm).is_some()).then(|| Group {
         title,
+        main: false,
         rows: arms.iter().map(|(arm, figures)| row(name(arm), pick(figures))).collect(),
     })
 }

@@ -18,7 +18,8 @@ use crate::analyze::summary::ComparisonSummary;
 use super::text::{clipped, one_line};
 
 pub(crate) use cell::Cell;
-pub(crate) use tradeoff::{SPEED_COLUMNS, candidates_speed};
+pub(crate) use head::sentence;
+pub(crate) use tradeoff::{Row, SPEED_COLUMNS, tradeoff};
 
 /// The page. Fields that end in `_svg` hold markup that was made here; all else is text that the template escapes.
 #[derive(Serialize)]
@@ -38,7 +39,7 @@ pub fn page(summary: &Summary, generated_wall_ms: u64) -> Page {
     Page {
         head: head::head(summary, generated_wall_ms),
         gates: gates::groups(summary),
-        tradeoff: tradeoff::tradeoff(summary),
+        tradeoff: tradeoff(summary),
         quality: quality::quality(summary),
         latency: latency::latency(summary),
         arms: arms::arms(summary),
@@ -52,10 +53,12 @@ pub(crate) fn name(text: &str) -> String {
     clipped(&one_line(text), 120)
 }
 
-/// The tolerated loss of `accuracy` over the whole run, where a gate states one for this arm.
-fn margin(summary: &Summary, candidate: &str) -> Option<f64> {
+/// Minus the tolerated loss of the main metric over the whole run, where a gate states one for this candidate.
+fn margin(summary: &Summary, comparison: &ComparisonSummary) -> Option<f64> {
+    let metric = main_metric(comparison)?;
     let whole = summary.gates.iter().filter(|gate| gate.kind == "quality" && gate.scope == "all");
-    let bounds = whole.filter(|gate| gate.arm == candidate).filter_map(|gate| gate.bound);
+    let own = whole.filter(|gate| gate.arm == comparison.candidate && gate.gate.split(' ').any(|word| word == metric));
+    let bounds = own.filter_map(|gate| gate.bound);
     bounds.filter(|bound| *bound <= 0.0).reduce(f64::max)
 }
 
@@ -71,7 +74,8 @@ pub(crate) fn main_metric(comparison: &ComparisonSummary) -> Option<&str> {
 pub(crate) fn arm_names(summary: &Summary) -> Vec<&str> {
     let mut names: Vec<&str> =
         summary.arm_order.iter().map(String::as_str).filter(|name| summary.arms.contains_key(*name)).collect();
-    let forgotten = summary.arms.keys().map(String::as_str).filter(|name| !summary.arm_order.iter().any(|known| known == name));
+    let forgotten =
+        summary.arms.keys().map(String::as_str).filter(|name| !summary.arm_order.iter().any(|known| known == name));
     names.extend(forgotten);
     names
 }

@@ -1,4 +1,4 @@
-//! Quality by task and category: each arm's share, the paired difference, and a forest plot on one common range.
+//! Quality by task and category: each arm's share, the paired difference, and a forest plot.
 
 use serde::Serialize;
 
@@ -18,7 +18,6 @@ const RANGE_FROM_N: u64 = 30;
 pub struct Quality {
     pub metric: String,
     pub blocks: Vec<Block>,
-    pub axis_svg: String,
 }
 
 /// One candidate's table.
@@ -28,6 +27,7 @@ pub struct Block {
     pub baseline: String,
     pub margin: String,
     pub rows: Vec<Row>,
+    pub axis_svg: String,
     /// Tasks beyond those shown.
     pub more: u64,
 }
@@ -48,26 +48,23 @@ pub struct Row {
 }
 
 pub fn quality(summary: &Summary) -> Quality {
-    let range = range(summary);
     let metric = summary.comparisons.first().and_then(main_metric).unwrap_or("accuracy");
     Quality {
         metric: words::metric(metric),
-        blocks: summary.comparisons.iter().map(|comparison| block(summary, comparison, range)).collect(),
-        axis_svg: forest_axis(range).unwrap_or_default(),
+        blocks: summary.comparisons.iter().map(|comparison| block(summary, comparison)).collect(),
     }
 }
 
-/// Symmetric around zero, wide enough for every row that has samples enough, and for the margins.
-fn range(summary: &Summary) -> (f64, f64) {
-    let mut reach: f64 = 0.02;
-    for comparison in &summary.comparisons {
-        let margin = margin(summary, &comparison.candidate);
-        let Some(delta) = main_metric(comparison).and_then(|metric| comparison.quality.get(metric)) else { continue };
-        let rows = [delta].into_iter().chain(delta.by_category.values()).chain(delta.by_task.values());
-        let rows = rows.filter(|row| row.delta.n >= RANGE_FROM_N);
-        let ends = rows.flat_map(|row| [row.delta.low, row.delta.high, row.delta.point]);
-        reach = ends.chain([margin]).flatten().filter(|end| end.is_finite()).fold(reach, |reach, end| reach.max(end.abs()));
-    }
+/// Symmetric around zero, wide enough for the margin and for every row that has samples enough. Each candidate has its
+/// own: one that loses much must not press the others' intervals together.
+fn range(comparison: &ComparisonSummary, margin: Option<f64>) -> (f64, f64) {
+    let delta = main_metric(comparison).and_then(|metric| comparison.quality.get(metric));
+    let rows = delta
+        .into_iter()
+        .flat_map(|delta| [delta].into_iter().chain(delta.by_category.values()).chain(delta.by_task.values()));
+    let rows = rows.filter(|row| row.delta.n >= RANGE_FROM_N);
+    let ends = rows.flat_map(|row| [row.delta.low, row.delta.high, row.delta.point]).chain([margin]).flatten();
+    let reach = ends.filter(|end| end.is_finite()).fold(0.02, |reach: f64, end| reach.max(end.abs()));
     let reach = (reach * 1.1).min(1.0);
     (-reach, reach)
 }
@@ -75,8 +72,9 @@ fn range(summary: &Summary) -> (f64, f64) {
 /// The shares of one arm, by what a row stands for.
 type Shares<'a> = Option<&'a QualityFigure>;
 
-fn block(summary: &Summary, comparison: &ComparisonSummary, range: (f64, f64)) -> Block {
-    let margin = margin(summary, &comparison.candidate);
+fn block(summary: &Summary, comparison: &ComparisonSummary) -> Block {
+    let margin = margin(summary, comparison);
+    let range = range(comparison, margin);
     let figure = |arm: &str, metric: &str| summary.arms.get(arm).and_then(|arm| arm.quality.get(metric));
     let mut rows = Vec::new();
     let mut more = 0;
@@ -84,25 +82,40 @@ fn block(summary: &Summary, comparison: &ComparisonSummary, range: (f64, f64)) -
         && let Some(delta) = comparison.quality.get(metric)
     {
         let shares = (figure(&comparison.baseline, metric), figure(&comparison.candidate, metric));
-        rows.push(Row { kind: "all", label: format!("all: {}", words::metric(metric)), ..row(delta, overall(shares), range, margin) });
+        rows.push(Row {
+            kind: "all",
+            label: format!("all: {}", words::metric(metric)),
+            ..row(delta, &overall(shares), range, margin)
+        });
         for (category, delta) in worst_first(&delta.by_category) {
             let own = |shares: Shares<'_>| shares.and_then(|shares| shares.by_category.get(category)).cloned();
-            rows.push(Row { kind: "category", label: name(category), ..row(delta, (own(shares.0), own(shares.1)), range, None) });
+            rows.push(Row {
+                kind: "category",
+                label: name(category),
+                ..row(delta, &(own(shares.0), own(shares.1)), range, None)
+            });
         }
         more = delta.by_task.len().saturating_sub(TASKS_SHOWN) as u64;
         for (task, delta) in worst_first(&delta.by_task).into_iter().take(TASKS_SHOWN) {
             let own = |shares: Shares<'_>| shares.and_then(|shares| shares.by_task.get(task)).cloned();
-            rows.push(Row { kind: "task", label: name(task), ..row(delta, (own(shares.0), own(shares.1)), range, None) });
+            rows.push(Row {
+                kind: "task",
+                label: name(task),
+                ..row(delta, &(own(shares.0), own(shares.1)), range, None)
+            });
         }
     }
-    for (metric, delta) in comparison.quality.iter().filter(|(metric, _)| Some(metric.as_str()) != main_metric(comparison)) {
+    for (metric, delta) in
+        comparison.quality.iter().filter(|(metric, _)| Some(metric.as_str()) != main_metric(comparison))
+    {
         let shares = (figure(&comparison.baseline, metric), figure(&comparison.candidate, metric));
-        rows.push(Row { kind: "metric", label: name(metric), ..row(delta, overall(shares), range, None) });
+        rows.push(Row { kind: "metric", label: name(metric), ..row(delta, &overall(shares), range, None) });
     }
     Block {
         candidate: name(&comparison.candidate),
         baseline: name(&comparison.baseline),
         margin: margin.map(|margin| format::figure(Unit::Points, Some(margin))).unwrap_or_default(),
+        axis_svg: forest_axis(range).unwrap_or_default(),
         rows,
         more,
     }
@@ -121,8 +134,9 @@ fn worst_first(rows: &std::collections::BTreeMap<String, QualityDelta>) -> Vec<(
     rows
 }
 
-fn row(delta: &QualityDelta, shares: Pair, range: (f64, f64), margin: Option<f64>) -> Row {
-    let cell = Cell::compared(Unit::Points, Some(&delta.delta), Better::Higher, QUALITY_WORDS, "no paired scored samples");
+fn row(delta: &QualityDelta, shares: &Pair, range: (f64, f64), margin: Option<f64>) -> Row {
+    let cell =
+        Cell::compared(Unit::Points, Some(&delta.delta), Better::Higher, QUALITY_WORDS, "no paired scored samples");
     let class = match cell.tone {
         "good" => "pass",
         "bad" => "fail",

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::{Cell, main_metric, margin, name};
-use crate::analyze::summary::{ComparisonSummary, NoiseFloor, QualityDelta};
+use crate::analyze::summary::{ArmSummary, ComparisonSummary, Distribution, NoiseFloor, QualityDelta};
 use crate::analyze::{Estimate, Summary};
 use crate::report::format::{self, Unit};
 use crate::report::svg::{Point, Scatter, Span, scatter};
-use crate::report::words::{self, Better, COST_WORDS, QUALITY_WORDS, SPEED_WORDS};
+use crate::report::words::{self, Better, COST_WORDS, QUALITY_WORDS};
 
 /// The speed ratios that the table shows, in order, with their headings.
 pub const SPEED_COLUMNS: [(&str, &str); 4] =
@@ -32,9 +32,13 @@ pub struct Row {
     pub note: String,
     pub verdict: &'static str,
     pub class: &'static str,
-    pub twin: bool,
+    /// `baseline`, `twin`, or empty for a candidate.
+    pub kind: &'static str,
     pub quality: Cell,
     pub flips: Cell,
+    pub lost_gained: Option<(u64, u64)>,
+    /// Share of paired samples that flipped, or a dash.
+    pub flip_rate: String,
     pub changed: Cell,
     pub speed: Vec<Cell>,
     pub cost: Cell,
@@ -48,11 +52,20 @@ pub struct RatioRow {
 
 pub fn tradeoff(summary: &Summary) -> Tradeoff {
     let metric = summary.comparisons.first().and_then(main_metric).unwrap_or("accuracy");
-    let mut rows: Vec<Row> = summary.comparisons.iter().map(candidate_row).collect();
-    let mut twins: Vec<&str> = Vec::new();
+    let mut rows = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for comparison in &summary.comparisons {
+        if !seen.contains(&comparison.baseline.as_str()) {
+            seen.push(&comparison.baseline);
+            rows.extend(
+                summary.arms.get(&comparison.baseline).map(|arm| baseline_row(&comparison.baseline, arm, metric)),
+            );
+        }
+    }
+    rows.extend(summary.comparisons.iter().map(candidate_row));
     for noise in summary.comparisons.iter().filter_map(|comparison| comparison.noise_floor.as_ref()) {
-        if !twins.contains(&noise.twin.as_str()) {
-            twins.push(&noise.twin);
+        if !seen.contains(&noise.twin.as_str()) {
+            seen.push(&noise.twin);
             rows.push(twin_row(noise));
         }
     }
@@ -66,8 +79,40 @@ pub fn tradeoff(summary: &Summary) -> Tradeoff {
 }
 
 /// The comparison of a speed metric, in the words of the trade-off table.
-pub(crate) fn candidates_speed(speed: &std::collections::BTreeMap<String, Estimate>, metric: &str) -> Cell {
-    Cell::compared(Unit::Ratio, speed.get(metric), words::better(metric), SPEED_WORDS, NO_RATIO)
+fn candidates_speed(speed: &std::collections::BTreeMap<String, Estimate>, metric: &str) -> Cell {
+    Cell::compared(Unit::Ratio, speed.get(metric), words::better(metric), words::speed_words(metric), NO_RATIO)
+}
+
+/// The baseline's own figures: what the differences and ratios below are of.
+fn baseline_row(baseline: &str, arm: &ArmSummary, metric: &str) -> Row {
+    let latency = |figure: &Option<Distribution>| {
+        let n = figure.as_ref().map(|figure| format!("n {}", format::count(figure.n))).unwrap_or_default();
+        Cell {
+            sub: n,
+            ..Cell::figure(Unit::Ms, figure.as_ref().and_then(|figure| figure.p50), "too few requests, or withdrawn")
+        }
+    };
+    let quality = arm.quality.get(metric).map(|figure| &figure.overall);
+    let cost = arm.cost.usd_per_success.as_ref();
+    Row {
+        name: name(baseline),
+        note: "baseline".to_owned(),
+        verdict: "",
+        class: "none",
+        kind: "baseline",
+        quality: Cell::estimate(Unit::Percent, quality, "no scored samples"),
+        flips: Cell::absent("the baseline is what flips are counted against"),
+        lost_gained: None,
+        flip_rate: format::ABSENT.to_owned(),
+        changed: Cell::absent("the baseline is what changes are counted against"),
+        speed: vec![
+            latency(&arm.latency.ttft_ms),
+            latency(&arm.latency.tpot_ms),
+            latency(&arm.latency.e2e_ms),
+            Cell::figure(Unit::PerSecond, arm.throughput.requests_per_s, "no window of its own, or withdrawn"),
+        ],
+        cost: Cell::estimate(Unit::Usd, cost, arm.cost.note.as_deref().unwrap_or("no price is given")),
+    }
 }
 
 fn candidate_row(comparison: &ComparisonSummary) -> Row {
@@ -78,9 +123,11 @@ fn candidate_row(comparison: &ComparisonSummary) -> Row {
         note: name(&comparison.optimization),
         verdict: words::verdict(comparison.verdict),
         class: words::verdict_name(comparison.verdict),
-        twin: false,
+        kind: "",
         quality: quality_cell(delta.map(|delta| &delta.delta)),
         flips: flips_cell(delta, comparison.flip_rate.as_ref(), comparison.noise_floor.as_ref()),
+        lost_gained: delta.map(|delta| (delta.lost, delta.gained)),
+        flip_rate: format::figure(Unit::Percent, comparison.flip_rate.as_ref().and_then(|rate| rate.point)),
         changed: Cell::estimate(Unit::Percent, comparison.answers_changed.as_ref(), "no paired answers"),
         speed: SPEED_COLUMNS.iter().map(|(metric, _)| candidates_speed(&comparison.speed, metric)).collect(),
         cost: Cell::compared(Unit::Ratio, cost, Better::Lower, COST_WORDS, NO_COST),
@@ -88,12 +135,7 @@ fn candidate_row(comparison: &ComparisonSummary) -> Row {
 }
 
 fn quality_cell(delta: Option<&Estimate>) -> Cell {
-    let mut cell = Cell::compared(Unit::Points, delta, Better::Higher, QUALITY_WORDS, "no paired scored samples");
-    if cell.tone == "noise" {
-        // The interval speaks of a difference, not of equality: whether it is small enough is the gate's question.
-        "~ no difference shown".clone_into(&mut cell.word);
-    }
-    cell
+    Cell::compared(Unit::Points, delta, Better::Higher, QUALITY_WORDS, "no paired scored samples")
 }
 
 /// Lost and gained, their rate, and the twin's rate as what the baseline does to itself.
@@ -114,6 +156,7 @@ fn flips_cell(delta: Option<&QualityDelta>, rate: Option<&Estimate>, noise: Opti
             Some(p) => format!("exact McNemar, two-sided: p = {}", probability(p)),
             None => "no verdict flipped: McNemar has nothing to test".to_owned(),
         },
+        n: Some(delta.delta.n),
     }
 }
 
@@ -131,12 +174,14 @@ fn twin_row(noise: &NoiseFloor) -> Row {
         note: "noise floor".to_owned(),
         verdict: "",
         class: "twin",
-        twin: true,
+        kind: "twin",
         quality: quality_cell(noise.delta.as_ref()),
         flips: Cell {
             sub: format!("n {}", format::count(noise.n)),
             ..Cell::figure(Unit::Percent, noise.flip_rate, "no paired scored samples")
         },
+        lost_gained: None,
+        flip_rate: format::figure(Unit::Percent, noise.flip_rate),
         changed: Cell::figure(Unit::Percent, noise.answers_changed, "no paired answers"),
         speed: SPEED_COLUMNS.iter().map(|(metric, _)| candidates_speed(&noise.speed, metric)).collect(),
         cost: Cell::absent("the twin costs what the baseline costs"),
@@ -169,13 +214,19 @@ fn chart(summary: &Summary) -> Option<String> {
     let mut twins: Vec<&str> = Vec::new();
     for comparison in &summary.comparisons {
         let delta = main_metric(comparison).and_then(|name| comparison.quality.get(name)).map(|delta| &delta.delta);
-        points.push(point(&comparison.candidate, words::verdict_name(comparison.verdict), comparison.speed.get(*metric), delta, metric));
+        points.push(point(
+            &comparison.candidate,
+            words::verdict_name(comparison.verdict),
+            comparison.speed.get(*metric),
+            delta,
+            metric,
+        ));
         if let Some(noise) = comparison.noise_floor.as_ref().filter(|noise| !twins.contains(&noise.twin.as_str())) {
             twins.push(&noise.twin);
             points.push(point(&noise.twin, "twin", noise.speed.get(*metric), noise.delta.as_ref(), metric));
         }
     }
-    let margin = summary.comparisons.iter().filter_map(|comparison| margin(summary, &comparison.candidate)).reduce(f64::max);
+    let margin = summary.comparisons.iter().filter_map(|comparison| margin(summary, comparison)).reduce(f64::max);
     scatter(&Scatter { points: &points, margin, metric: title })
 }
 

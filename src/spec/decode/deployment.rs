@@ -12,7 +12,9 @@ use crate::spec::keys::{CONTEXT, DEPLOYMENT, LIMITS, PRICE, SAMPLING, TIMEOUTS};
 use crate::spec::node::{Entry, Kind, Node, Numbers};
 use crate::spec::secrets;
 use crate::spec::source::Place;
-use crate::spec::suite::{Api, Context as Truncation, Deployment, Keep, Limits, Optimization, Price, Sampling, Timeouts};
+use crate::spec::suite::{
+    Api, Context as Truncation, Deployment, Keep, Limits, Optimization, Price, Sampling, Timeouts,
+};
 use crate::spec::view::{View, text};
 use crate::units::Span;
 
@@ -86,8 +88,12 @@ fn check_url(view: &View<'_>, key: &str, cx: &mut Context<'_>) {
     let Some((written, place)) = view.text(key).zip(view.node(key).map(|n| n.place)) else { return };
     let Some(filled) = cx.filled(&written) else { return };
     // A variable's value is never shown.
-    let shown = if env::has_variable(&written) { "once its variables are filled in" } else { written.as_str() };
-    let bad = |why: &str| Mistake::new("bad-url", place, format!("not a usable URL, {shown}: {why}"));
+    let when = if env::has_variable(&written) { " once its variables are filled in" } else { "" };
+    let bad = |why: &str| {
+        let mistake = Mistake::new("bad-url", place, format!("not a usable URL{when}: {why}"));
+        // What stands before an `@` may be a password.
+        if written.contains('@') { mistake.secret() } else { mistake }
+    };
     let hint = "write `http://host:port/v1` or `https://…`";
     let url = match Url::parse(&filled) {
         Ok(url) => url,
@@ -109,7 +115,9 @@ fn check_url(view: &View<'_>, key: &str, cx: &mut Context<'_>) {
         return cx.report(mistake.hint("parameters go into `query: {name: value}`"));
     }
     let path = url.path().trim_end_matches('/');
-    if key == "url" && let Some(tail) = APPENDED.into_iter().find(|tail| path.ends_with(tail)) {
+    if key == "url"
+        && let Some(tail) = APPENDED.into_iter().find(|tail| path.ends_with(tail))
+    {
         let mistake = bad(&format!("`{tail}` is appended to it"));
         cx.report(mistake.hint(format!("leave `{tail}` out")));
     }
@@ -249,7 +257,9 @@ pub fn file_mistake(error: &FileError, place: Place) -> Mistake {
         FileError::IsFolder { .. } | FileError::Unreadable { .. } | FileError::TooLarge { .. } => "unreadable-file",
     };
     let hint = match error {
-        FileError::LeavesRoot { .. } => Some("move the file below it, or set `root:` to a folder above both".to_owned()),
+        FileError::LeavesRoot { .. } => {
+            Some("move the file below it, or set `root:` to a folder above both".to_owned())
+        }
         FileError::Missing { near: Some(near), .. } => Some(format!("did you mean `{near}`?")),
         FileError::Missing { near: None, .. } => Some("paths start from the suite's `root`".to_owned()),
         _ => None,

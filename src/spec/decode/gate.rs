@@ -130,8 +130,9 @@ fn warn_of_few_samples(view: &View<'_>, known: &Known<'_>, cx: &mut Context<'_>)
     let concurrency = known.load.concurrency() as usize;
     let needed = 24 * concurrency;
     if let Some(samples) = timed_samples(known.tasks).filter(|n| *n < needed) {
+        let plural = if samples == 1 { "sample is" } else { "samples are" };
         let message = format!(
-            "{samples} samples are too few for a speed gate at concurrency {concurrency}: it will be inconclusive"
+            "{samples} {plural} too few for a speed gate at concurrency {concurrency}: it will be inconclusive"
         );
         let hint = format!("use at least {needed} samples, or a lower `load.concurrency`");
         cx.report(Mistake::new("few-samples", view.place, message).hint(hint).warning());
@@ -141,13 +142,8 @@ fn warn_of_few_samples(view: &View<'_>, known: &Known<'_>, cx: &mut Context<'_>)
 fn cost(view: &View<'_>, known: &Known<'_>, cx: &mut Context<'_>) -> Option<GateKind> {
     let metric: CostMetric = view.word("metric")?;
     let compared = |d: &&Deployment| known.comparisons.iter().any(|c| c.baseline == d.name || c.candidate == d.name);
-    let unpriced: Vec<&str> = known
-        .deployments
-        .iter()
-        .filter(compared)
-        .filter(|d| d.price.is_none())
-        .map(|d| d.name.as_str())
-        .collect();
+    let unpriced: Vec<&str> =
+        known.deployments.iter().filter(compared).filter(|d| d.price.is_none()).map(|d| d.name.as_str()).collect();
     if !unpriced.is_empty() {
         let message = format!("a cost gate, and there is no `price` for {}", suggest::list(unpriced));
         cx.report(Mistake::new("missing-price", view.place, message).hint("add `price: {…}` to each deployment"));
@@ -173,13 +169,14 @@ fn scope(gate: &View<'_>, known: &Known<'_>, cx: &mut Context<'_>) -> Scope {
         if !names.contains(name.as_str()) {
             let message = format!("no task has the {} `{name}`", if key == "task" { "name" } else { "category" });
             let hint = suggest::did_you_mean(&name, names.iter().copied());
-            let help = format!("there is: {}", suggest::list(names.iter().copied()));
+            let help = if names.is_empty() {
+                "no task has one".to_owned()
+            } else {
+                format!("there is: {}", suggest::list(names.iter().copied()))
+            };
             cx.report(Mistake::new(code, view.place_of(key), message).maybe_hint(hint).help(help));
         }
         Some(name)
     };
-    Scope {
-        task: check("task", "unknown-task", &tasks),
-        category: check("category", "unknown-category", &categories),
-    }
+    Scope { task: check("task", "unknown-task", &tasks), category: check("category", "unknown-category", &categories) }
 }

@@ -75,13 +75,7 @@ fn one(node: &Node, uses: &mut Vec<Use>, cx: &mut Context<'_>) -> Option<(Place,
     Some((place, spec))
 }
 
-fn kind(
-    name: &str,
-    view: &View<'_>,
-    value: &Node,
-    uses: &mut Vec<Use>,
-    cx: &mut Context<'_>,
-) -> Option<GraderKind> {
+fn kind(name: &str, view: &View<'_>, value: &Node, uses: &mut Vec<Use>, cx: &mut Context<'_>) -> Option<GraderKind> {
     let kind = match name {
         "exact" => GraderKind::Exact { answer: field(view, "answer", uses, cx)? },
         "contains" => GraderKind::Contains { answer: field(view, "answer", uses, cx)? },
@@ -96,10 +90,9 @@ fn kind(
             rel_tolerance: view.number("rel_tolerance").unwrap_or(0.0),
             locale: view.word("locale").unwrap_or(NumberLocale::En),
         },
-        "choice" => GraderKind::Choice {
-            answer: field(view, "answer", uses, cx)?,
-            options: field(view, "options", uses, cx)?,
-        },
+        "choice" => {
+            GraderKind::Choice { answer: field(view, "answer", uses, cx)?, options: field(view, "options", uses, cx)? }
+        }
         "json" => GraderKind::Json { schema: schema(view, cx), fields: field(view, "fields", uses, cx) },
         "all" | "any" => {
             let list = if value.entries().is_some() { view.node("graders")? } else { value };
@@ -123,7 +116,8 @@ fn kind(
 fn field(view: &View<'_>, key: &str, uses: &mut Vec<Use>, cx: &mut Context<'_>) -> Option<Field> {
     let node = view.node_or_default(key)?;
     let field = Field(node.to_json(Numbers::AsWritten, cx.sink));
-    uses.push(Use::field(node.place, &field));
+    let implied = view.node(key).is_none().then(|| format!("`{key}` is left out and means {}", field.0));
+    uses.push(Use::field(node.place, &field, implied));
     Some(field)
 }
 
@@ -168,7 +162,7 @@ fn schema(view: &View<'_>, cx: &mut Context<'_>) -> Option<JsonSchemaRef> {
         }
     };
     if let Err(error) = jsonschema::validator_for(&found.schema) {
-        let message = format!("not a valid JSON Schema: {error}");
+        let message = format!("not a valid JSON Schema, at `{}`: {error}", error.instance_path());
         cx.report(Mistake::new("bad-schema", node.place, message).hint("`$ref` reaches inside the schema only"));
     }
     Some(found)

@@ -15,6 +15,7 @@ use super::files::Root;
 use super::keys::{BUDGET, COMPARISON, LOAD, RETRY, SUITE};
 use super::node::Node;
 use super::scalar;
+use super::source::Sources;
 use super::suggest;
 use super::suite::{
     ArmsMode, Budget, CacheMode, Comparison, Deployment, Load, Retry, SloTarget, SpeedMetric, Start, Suite,
@@ -28,6 +29,7 @@ pub struct Context<'c> {
     pub sink: &'c mut Sink,
     pub root: &'c Root,
     pub world: &'c dyn World,
+    pub sources: &'c Sources,
 }
 
 impl Context<'_> {
@@ -49,7 +51,17 @@ pub fn suite(node: &Node, cx: &mut Context<'_>) -> Suite {
     let arms = view.word("arms").unwrap_or(ArmsMode::Alternate);
     let tasks = task::all(&view, cx);
     let slo = slo(&view);
-    let gates = gate::all(&view, &gate::Known { tasks: &tasks, deployments: &deployments, comparisons: &comparisons, slo: &slo, load: load(&view) }, cx);
+    let gates = gate::all(
+        &view,
+        &gate::Known {
+            tasks: &tasks,
+            deployments: &deployments,
+            comparisons: &comparisons,
+            slo: &slo,
+            load: load(&view),
+        },
+        cx,
+    );
     check_hosts(&view, arms, &deployments, &comparisons, cx);
     Suite {
         name: view.text("suite").unwrap_or_default(),

@@ -58,6 +58,7 @@ fn one(node: &Node, cx: &mut Context<'_>) -> Decoded {
     if let Some(rows) = &rows {
         templates::check(&uses, rows, cx);
         check_cluster(&view, rows, cx);
+        warn_of_ids(&view, rows, cx);
     } else {
         templates::check_syntax(&uses, cx);
     }
@@ -245,6 +246,19 @@ fn check_cluster(view: &View<'_>, rows: &[Row], cx: &mut Context<'_>) {
         let message = format!("row {} has no column `{column}`", row + 1);
         let mistake = Mistake::new("missing-column", view.place_of("cluster_by"), message);
         cx.report(mistake.maybe_hint(suggest::did_you_mean(&column, columns)));
+    }
+}
+
+/// Two rows of one id could not be told apart in the report.
+fn warn_of_ids(view: &View<'_>, rows: &[Row], cx: &mut Context<'_>) {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (index, id) in rows.iter().enumerate().filter_map(|(index, row)| Some((index, row.get("id")?))) {
+        if let Some(first) = seen.insert(id.to_string(), index) {
+            let place = if view.node("cases").is_some() { view.key_place("cases") } else { view.key_place("dataset") };
+            let message = format!("rows {} and {} have the same `id`: {id}", first + 1, index + 1);
+            cx.report(Mistake::new("duplicate-id", place, message).hint("give each row an id of its own").warning());
+            return;
+        }
     }
 }
 

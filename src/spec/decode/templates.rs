@@ -15,7 +15,11 @@ use crate::spec::template::{self, TemplateError};
 /// A template of a task and where it is written.
 pub struct Use {
     place: Place,
+    /// The blank lines above the place of a `|` block, whose lines are those of the file.
+    literal: Option<usize>,
     content: Content,
+    /// Said where the field is not written but a default.
+    implied: Option<String>,
 }
 
 enum Content {
@@ -25,11 +29,25 @@ enum Content {
 
 impl Use {
     pub fn text(node: &Node, content: &str) -> Use {
-        Use { place: visible(node), content: Content::Text(content.to_owned()) }
+        let is_literal = matches!(node.kind, Kind::Scalar { literal: true, .. });
+        let literal = is_literal.then(|| content.len() - content.trim_start_matches('\n').len());
+        Use { place: node.place, literal, content: Content::Text(content.to_owned()), implied: None }
     }
 
-    pub fn field(place: Place, field: &Field) -> Use {
-        Use { place, content: Content::Field(field.clone()) }
+    pub fn field(place: Place, field: &Field, implied: Option<String>) -> Use {
+        Use { place, literal: None, content: Content::Field(field.clone()), implied }
+    }
+
+    /// The place of the template's line `line`, from 1, where its lines are those of the file.
+    fn line(&self, line: usize, cx: &Context<'_>) -> Option<Place> {
+        cx.sources.line_below(self.place, line.checked_sub(1)?.checked_sub(self.literal?)?)
+    }
+
+    /// Where a name is first read.
+    fn place_of(&self, name: &str, cx: &Context<'_>) -> Place {
+        let Content::Text(text) = &self.content else { return self.place };
+        let line = text.lines().position(|line| line.contains(name) && line.contains('{'));
+        line.and_then(|index| self.line(index + 1, cx)).unwrap_or(self.place)
     }
 
     fn variables(&self) -> Result<BTreeSet<String>, TemplateError> {
@@ -47,19 +65,11 @@ impl Use {
     }
 }
 
-fn visible(node: &Node) -> Place {
-    match node.kind {
-        // A block's own line only, not the whole text below it.
-        Kind::Scalar { block: true, .. } => Place { end: node.place.start + 1, ..node.place },
-        _ => node.place,
-    }
-}
-
 /// Syntax alone, where no rows could be read.
 pub fn check_syntax(uses: &[Use], cx: &mut Context<'_>) {
     for one in uses {
         if let Err(error) = one.variables() {
-            cx.report(bad_template(&error, one.place, None));
+            cx.report(bad_template(&error, one, None, cx));
         }
     }
 }
@@ -70,7 +80,7 @@ pub fn check(uses: &[Use], rows: &[Row], cx: &mut Context<'_>) {
         let variables = match one.variables() {
             Ok(variables) => variables,
             Err(error) => {
-                cx.report(bad_template(&error, one.place, None));
+                cx.report(bad_template(&error, one, None, cx));
                 continue;
             }
         };
@@ -78,12 +88,12 @@ pub fn check(uses: &[Use], rows: &[Row], cx: &mut Context<'_>) {
         let unknown: Vec<&String> = variables.iter().filter(|v| !columns.contains(v.as_str())).collect();
         for name in &unknown {
             let message = format!("`{name}` is not a column of the dataset");
-            let hint = suggest::did_you_mean(name, columns.iter().copied());
+            let hint = suggest::did_you_mean(name, columns.iter().copied()).or_else(|| one.implied.clone());
             let help = format!("columns: {}", suggest::list(columns.iter().copied()));
-            cx.report(Mistake::new("unknown-variable", one.place, message).maybe_hint(hint).help(help));
+            cx.report(Mistake::new("unknown-variable", one.place_of(name, cx), message).maybe_hint(hint).help(help));
         }
         if unknown.is_empty() {
-            cx.report(row_fault(&variables, index, rows.get(index), &error, one.place));
+            cx.report(row_fault(&variables, index, rows.get(index), &error, one, cx));
         }
     }
 }
@@ -97,15 +107,19 @@ fn row_fault(
     index: usize,
     row: Option<&Row>,
     error: &TemplateError,
-    place: Place,
+    one: &Use,
+    cx: &Context<'_>,
 ) -> Mistake {
     let lacking = variables.iter().find(|v| row.is_some_and(|r| !r.contains_key(*v)));
     match lacking {
         Some(name) if matches!(error, TemplateError::Undefined { .. }) => {
             let message = format!("row {} of the dataset has no column `{name}`", index + 1);
-            Mistake::new("missing-column", place, message).hint("fill it in there, or test `is defined` here")
+            Mistake::new("missing-column", one.place_of(name, cx), message)
+                .hint("fill it in there, or test `is defined` here")
         }
-        _ => bad_template(error, place, Some(index + 1)),
+        // A template that is wrong in itself is so in every row.
+        _ if matches!(error, TemplateError::Syntax { .. }) => bad_template(error, one, None, cx),
+        _ => bad_template(error, one, Some(index + 1), cx),
     }
 }
 
@@ -124,13 +138,17 @@ pub fn check_examples(uses: &[Use], rows: &[(Place, Row)], cx: &mut Context<'_>)
     }
 }
 
-fn bad_template(error: &TemplateError, place: Place, row: Option<usize>) -> Mistake {
+fn bad_template(error: &TemplateError, one: &Use, row: Option<usize>, cx: &Context<'_>) -> Mistake {
     let at = row.map(|n| format!("row {n}: ")).unwrap_or_default();
-    let message = match error {
-        TemplateError::Syntax { detail, line } if *line > 1 => {
+    let place = match error {
+        TemplateError::Syntax { line, .. } => one.line(*line, cx),
+        _ => None,
+    };
+    let message = match (error, place) {
+        (TemplateError::Syntax { detail, line }, None) if *line > 1 => {
             format!("{at}the template is not valid, line {line} of it: {detail}")
         }
-        other => format!("{at}{other}"),
+        (error, _) => format!("{at}{error}"),
     };
-    Mistake::new("bad-template", place, message)
+    Mistake::new("bad-template", place.unwrap_or(one.place), message)
 }
