@@ -1,6 +1,6 @@
 //! What casts doubt on a run: findings with a stable code, a severity, and what to do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -48,6 +48,7 @@ pub fn before_ratios(plan: &Plan, run: &Run, comparisons: &[Matched<'_>]) -> Vec
     findings.extend(ended_badly(plan, run));
     findings.extend(faults(plan, run, comparisons));
     findings.extend(nothing_passes(plan, run));
+    findings.extend(tasks_nobody_passes(run));
     findings.extend(timing(plan, comparisons));
     let mut seen_twins = BTreeSet::new();
     for matched in comparisons {
@@ -116,6 +117,29 @@ fn nothing_passes(plan: &Plan, run: &Run) -> Option<Finding> {
                        matches, a wrong gold column, a chat template) before you blame a deployment";
         finding("nothing_passes", Severity::BlocksPass, None, message.to_owned())
     })
+}
+
+/// The same of one task among others: it can't tell the arms apart.
+fn tasks_nobody_passes(run: &Run) -> Option<Finding> {
+    let mut passed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for row in &run.rows {
+        if let Some(pass) = row.graded.pass {
+            let counts = passed.entry(&row.task).or_default();
+            counts.0 += u64::from(pass);
+            counts.1 += 1;
+        }
+    }
+    let never = |(_, (passes, n)): &(&&str, &(u64, u64))| *passes == 0 && *n >= NOTHING_PASSES_N;
+    let names: Vec<String> =
+        passed.iter().filter(never).map(|(task, (_, n))| format!("`{task}` ({n} answers)")).collect();
+    if names.is_empty() || names.len() == passed.len() {
+        return None;
+    }
+    let message = format!(
+        "no arm passed a single sample of {}: that tells no arms apart; look at the graders and the gold answers",
+        names.join(", ")
+    );
+    Some(finding("task_never_passed", Severity::Informs, None, message))
 }
 
 fn timing(plan: &Plan, comparisons: &[Matched<'_>]) -> Vec<Finding> {

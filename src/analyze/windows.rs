@@ -161,6 +161,23 @@ mod tests {
     }
 
     #[test]
+    fn whole_slots_count_where_one_has_no_steady_part() {
+        let counts = |us, requests| Counts { us, requests, ..Counts::default() };
+        let window = |whole, steady| Window {
+            arm: 0,
+            block: 0,
+            slot: 0,
+            whole: counts(whole, 8),
+            steady: counts(steady, 4),
+            output_unknown: 0,
+            input_unknown: 0,
+        };
+        assert!(Windows::trimmed(&[window(100, 60), window(100, 50)]));
+        assert!(!Windows::trimmed(&[window(100, 60), window(100, 49)]));
+        assert!(!Windows::trimmed(&[]));
+    }
+
+    #[test]
     fn a_cut_slot_ends_with_its_last_event() {
         let mut windows = Windows::default();
         windows.start(3, 0, 1, 1_000);

@@ -153,6 +153,7 @@ fn slo_target(
                         Estimate::point_only(Some(value), SHOWN_LEVEL, rows.len() as u64, "observed"),
                         target.at_most,
                         "",
+                        per_s,
                     )
                 },
             )
@@ -182,8 +183,8 @@ fn slo_latency(rows: &[&Row], figure: LatencyFigure, q: f64, at_most: f64, confi
         return Finding { verdict: GateVerdict::Fail, estimate: Some(estimate), bound: Some(at_most), reason };
     }
     match confidence {
-        None => observed(estimate, at_most, &failures),
-        Some(_) => bounded(estimate, at_most, &failures),
+        None => observed(estimate, at_most, &failures, ms),
+        Some(_) => bounded(estimate, at_most, &failures, ms),
     }
 }
 
@@ -204,31 +205,42 @@ fn by_rate(counts: Option<(u64, u64)>, at_most: f64, confidence: Option<f64>) ->
     };
     let seen = format!(" ({count} of {n})");
     match confidence {
-        None => observed(wilson(count, n, SHOWN_LEVEL), at_most, &seen),
-        Some(confidence) => bounded(clopper_pearson(count, n, level(confidence)), at_most, &seen),
+        None => observed(wilson(count, n, SHOWN_LEVEL), at_most, &seen, percent),
+        Some(confidence) => bounded(clopper_pearson(count, n, level(confidence)), at_most, &seen, percent),
     }
 }
 
+/// How a figure's values are written.
+type Write = fn(f64) -> String;
+
+fn ms(value: f64) -> String {
+    format!("{} ms", short(value))
+}
+
+fn per_s(value: f64) -> String {
+    format!("{}/s", short(value))
+}
+
 /// By the observed value alone.
-fn observed(estimate: Estimate, at_most: f64, seen: &str) -> Finding {
+fn observed(estimate: Estimate, at_most: f64, seen: &str, write: Write) -> Finding {
     let Some(point) = estimate.point else {
         return Finding::not_evaluable("there is no value");
     };
     let (verdict, word) = if point <= at_most { (GateVerdict::Pass, "within") } else { (GateVerdict::Fail, "above") };
-    let reason = format!("observed {}{seen}, {word} {}", short(point), short(at_most));
+    let reason = format!("observed {}{seen}, {word} {}", write(point), write(at_most));
     Finding { verdict, estimate: Some(estimate), bound: Some(at_most), reason }
 }
 
 /// By the interval's ends.
-fn bounded(estimate: Estimate, at_most: f64, seen: &str) -> Finding {
+fn bounded(estimate: Estimate, at_most: f64, seen: &str, write: Write) -> Finding {
     let (verdict, word) = match (estimate.low, estimate.high) {
         (_, Some(high)) if high <= at_most => (GateVerdict::Pass, "certainly within"),
         (Some(low), _) if low > at_most => (GateVerdict::Fail, "certainly above"),
         _ => (GateVerdict::Inconclusive, "not certainly within"),
     };
-    let end = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), short);
+    let end = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), write);
     let interval = format!("{} [{}, {}]", end(estimate.point), end(estimate.low), end(estimate.high));
-    let reason = format!("{interval}{seen}, {word} {}", short(at_most));
+    let reason = format!("{interval}{seen}, {word} {}", write(at_most));
     Finding { verdict, estimate: Some(estimate), bound: Some(at_most), reason }
 }
 

@@ -108,6 +108,8 @@ fn an_slo_is_judged_by_the_observed_percentile() {
         assert_eq!(first_gate(&summary).verdict, verdict, "{}", first_gate(&summary).reason);
         assert_eq!((first_gate(&summary).unit.as_str(), first_gate(&summary).arm.as_str()), ("ms", "cand"));
     }
+    let late = summary(&slo("ttft_p50", 49.0, None, 40), |_, _, _| right());
+    assert_eq!(first_gate(&late).reason, "observed 50.0 ms, above 49.0 ms");
     // 40 requests carry no 95th percentile.
     let few = summary(&slo("ttft_p95", 5_000.0, None, 40), |_, _, _| right());
     assert_eq!(first_gate(&few).verdict, GateVerdict::Inconclusive);

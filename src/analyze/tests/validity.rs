@@ -197,6 +197,19 @@ fn nothing_that_passes_points_at_the_grader() {
 }
 
 #[test]
+fn a_task_that_nobody_passes_is_named_and_blocks_nothing() {
+    let mut suite = gated(200);
+    suite.tasks.push(crate::analyze::testkit::task("sums", None, 20));
+    let found = summary(&suite, |arm, sample, repeat| match sample {
+        0..200 => plain(arm, sample, repeat),
+        _ => wrong(),
+    });
+    assert_eq!(severity(&found, "task_never_passed"), Some(Severity::Informs));
+    assert!(found.validity[0].message.contains("`sums` (40 answers)"), "{}", found.validity[0].message);
+    assert_eq!(found.verdict, RunVerdict::Pass);
+}
+
+#[test]
 fn a_candidate_that_refuses_requests_fails_even_without_gates() {
     for outcome in [Outcome::BadRequest, Outcome::Unreachable] {
         let found = summary(&suite(100), move |arm, sample, _| match (arm, sample) {
