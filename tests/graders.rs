@@ -3,6 +3,7 @@
 //! A table stands under a `spec:` line, a grader as JSON. Its columns are `reply` (a JSON string), `gold` (JSON, the row's `gold`),
 //! `expect` and `why`. `expect` is `pass`, `fail`, `none` (fails, and no answer was found) or `unscored`, with the extracted
 //! answer behind it where that is checked too: `pass = 42`. `\|` writes a bar inside a cell.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::path::{Path, PathBuf};
 

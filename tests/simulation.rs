@@ -1,4 +1,5 @@
 //! The real dispatcher through whole runs: tokio's clock is paused, the transport is in memory, every fault is seeded.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 #[path = "simulation/checks.rs"]
 mod checks;

@@ -23,7 +23,6 @@ const TERMINAL_COLUMNS: usize = 80;
 
 pub struct Finished {
     pub summary: Summary,
-    pub plan: Plan,
 }
 
 /// Grades what is recorded, analyzes it, and writes `scores.jsonl`, `summary.json`, `report.html` and the outputs asked
@@ -31,17 +30,17 @@ pub struct Finished {
 pub fn finish(dir: &RunDir, world: &Arc<dyn World>, outputs: &Outputs) -> Result<Finished, CliError> {
     let plan = dir.plan()?;
     grade(dir, &plan, world)?;
-    write_reports(dir, plan, world, outputs)
+    write_reports(dir, &plan, world, outputs)
 }
 
 /// Writes every report of a graded run.
 pub fn write_reports(
     dir: &RunDir,
-    plan: Plan,
+    plan: &Plan,
     world: &Arc<dyn World>,
     outputs: &Outputs,
 ) -> Result<Finished, CliError> {
-    let summary = analyze_run(dir, &plan)?;
+    let summary = analyze_run(dir, plan)?;
     let json = report::json(&summary)?;
     write_file(&dir.file("summary.json"), json.as_bytes())?;
     let html = report::html(&summary, world.wall_ms())?;
@@ -58,10 +57,10 @@ pub fn write_reports(
     let markdown = report::markdown(&summary);
     given(&outputs.markdown, &markdown)?;
     if let Some(path) = &outputs.csv {
-        export::requests_csv(dir, &plan, path)?;
+        export::requests_csv(dir, plan, path)?;
     }
     step_summary(world, &markdown);
-    Ok(Finished { summary, plan })
+    Ok(Finished { summary })
 }
 
 /// Grades the first final attempt of each unit. Text is graded from the journal, never from the wire.

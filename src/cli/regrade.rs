@@ -22,7 +22,7 @@ pub fn regrade(args: &RegradeArgs, world: &Arc<dyn World>) -> Result<Exit, CliEr
     }
     let graded = finish::grade(&dir, &plan, world)?;
     eprintln!("graded {graded} recorded answers; no server was asked");
-    let finished = finish::write_reports(&dir, plan, world, &args.outputs)?;
+    let finished = finish::write_reports(&dir, &plan, world, &args.outputs)?;
     finish::show(&finished, &dir, super::colour_on(&std::io::stdout(), world));
     let ended = Ended { reason: end_reason(&dir)? };
     Ok(finish::exit(&finished.summary, &ended, args.inconclusive))
@@ -39,7 +39,7 @@ pub fn report(args: &ReportArgs, world: &Arc<dyn World>) -> Result<Exit, CliErro
     if let Some(path) = &args.grades_csv {
         export::grades_csv(&dir, &plan, path)?;
     }
-    let finished = finish::write_reports(&dir, plan, world, &args.outputs)?;
+    let finished = finish::write_reports(&dir, &plan, world, &args.outputs)?;
     let nothing_named = is_empty(&args.outputs) && args.grades_csv.is_none();
     if nothing_named {
         finish::show(&finished, &dir, super::colour_on(&std::io::stdout(), world));

@@ -1,6 +1,6 @@
 //! `run` and `demo`: from a suite to a recorded, graded, reported run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -171,16 +171,16 @@ fn chosen_arms(plan: &Plan, names: &[String]) -> Result<Vec<usize>, CliError> {
         return Ok(all.collect());
     }
     let known = plan.arms.iter().map(|a| a.name.as_str()).collect::<Vec<_>>().join(", ");
-    let mut chosen = BTreeMap::new();
+    let mut chosen = BTreeSet::new();
     for name in names {
         let index = plan
             .arms
             .iter()
             .position(|a| a.name == *name)
             .ok_or_else(|| plan::PlanError::UnknownArm { name: name.clone(), known: known.clone() })?;
-        chosen.insert(index, ());
+        chosen.insert(index);
     }
-    Ok(chosen.into_keys().collect())
+    Ok(chosen.into_iter().collect())
 }
 
 /// `runs/20261201T111800Z-quant-gate-1a2b3c4d`

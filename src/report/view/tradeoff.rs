@@ -69,6 +69,7 @@ pub fn tradeoff(summary: &Summary) -> Tradeoff {
             rows.push(twin_row(noise));
         }
     }
+    rows.extend(alone(summary, metric));
     Tradeoff {
         metric: words::metric(metric),
         rows,
@@ -76,6 +77,19 @@ pub fn tradeoff(summary: &Summary) -> Tradeoff {
         candidates: summary.comparisons.iter().map(|comparison| name(&comparison.candidate)).collect(),
         ratios: ratios(summary),
     }
+}
+
+/// Arms that no comparison names: their own figures.
+fn alone(summary: &Summary, metric: &str) -> Vec<Row> {
+    let compared = |arm: &str| {
+        let named = summary.comparisons.iter().any(|c| c.baseline == arm || c.candidate == arm);
+        named || summary.arms.get(arm).is_some_and(|arm| arm.twin_of.is_some())
+    };
+    let own = |arm_name: &String| {
+        let arm = summary.arms.get(arm_name)?;
+        Some(Row { note: String::new(), kind: "", ..baseline_row(arm_name, arm, metric) })
+    };
+    summary.arm_order.iter().filter(|arm| !compared(arm)).filter_map(own).collect()
 }
 
 /// The comparison of a speed metric, in the words of the trade-off table.
