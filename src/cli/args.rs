@@ -53,7 +53,7 @@ pub struct Outputs {
     /// Write summary.json to FILE
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a JUnit report, one test case for each gate
+    /// Write a `JUnit` report, one test case for each gate
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Write a Markdown summary

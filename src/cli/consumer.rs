@@ -43,7 +43,7 @@ pub fn spawn(consumer: Consumer, messages: mpsc::Receiver<Message>) -> std::io::
 async fn consume(mut consumer: Consumer, mut messages: mpsc::Receiver<Message>) -> Seen {
     let mut seen = Seen::default();
     // Answers of the running block: graded in the gap, when nothing is measured.
-    let mut ungraded: Vec<Box<Attempt>> = Vec::new();
+    let mut ungraded: Vec<Attempt> = Vec::new();
     let mut dirty = false;
     let mut synced_at = Mono::default();
     loop {
@@ -68,7 +68,7 @@ async fn consume(mut consumer: Consumer, mut messages: mpsc::Receiver<Message>) 
                     && attempt.phase == Phase::Measured
                 {
                     seen.final_attempts += 1;
-                    ungraded.push(attempt);
+                    ungraded.push(*attempt);
                 }
             }
             Message::Barrier(answer) => {
@@ -111,7 +111,7 @@ impl Consumer {
     }
 
     /// Live verdicts are for the progress line only; the run's scores are made from the journal afterwards.
-    fn grade(&mut self, ungraded: &mut Vec<Box<Attempt>>) {
+    fn grade(&mut self, ungraded: &mut Vec<Attempt>) {
         for attempt in ungraded.drain(..) {
             if let Some(score) = self.grader.grade(&attempt) {
                 self.progress.on_score(&attempt.arm, score.pass);

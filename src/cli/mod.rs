@@ -53,7 +53,7 @@ fn dispatch(command: Command, world: &Arc<dyn World>) -> Result<Exit, CliError> 
         Command::Demo(args) => run::demo(args, world),
         Command::Init(args) => init::init(&args),
         Command::Run(args) => run::run(args, world),
-        Command::Validate(args) => validate::validate(&args, world),
+        Command::Validate(args) => Ok(validate::validate(&args, world)),
         Command::Plan(args) => plan::plan(&args, world),
         Command::Regrade(args) => regrade::regrade(&args, world),
         Command::Report(args) => regrade::report(&args, world),

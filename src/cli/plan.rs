@@ -1,6 +1,7 @@
 //! `plan`: what a run would send. Sends nothing.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use rust_decimal::Decimal;
@@ -61,9 +62,9 @@ fn describe(plan: &Plan) -> String {
             estimate.truncated.to_string(),
         ]);
     }
-    text.push_str(&format!("{table}\n\ntasks\n"));
+    let _ = writeln!(text, "{table}\n\ntasks");
     for (task, count) in by_task(plan) {
-        text.push_str(&format!("  {task}: {count} samples\n"));
+        let _ = writeln!(text, "  {task}: {count} samples");
     }
     text.push_str(&super::power::table(plan));
     text

@@ -1,5 +1,7 @@
 //! The power table: before a run is paid for, what can it decide?
 
+use std::fmt::Write as _;
+
 use crate::analyze::stats::{Design, fail_power, n_to_decide, pass_power};
 use crate::plan::Plan;
 use crate::spec::{Gate, GateKind};
@@ -21,7 +23,7 @@ pub fn table(plan: &Plan) -> String {
         let GateKind::Quality { metric, margin, confidence, .. } = &gate.kind else { continue };
         let n = samples_in_scope(plan, gate);
         let design = Design { margin: *margin, confidence: *confidence, power: POWER_WANTED };
-        text.push_str(&format!("  {metric}, margin {:.1} pp, n = {n}{}\n", margin * 100.0, scope(gate)));
+        let _ = writeln!(text, "  {metric}, margin {:.1} pp, n = {n}{}", margin * 100.0, scope(gate));
         for share in DISCORDANT_SHARES {
             text.push_str(&line(n, share, &design));
         }

@@ -147,13 +147,12 @@ async fn probe_arms(
         };
         let is_baseline = is_baseline(&shared.live, &arm.deployment);
         let Some(dialect) = deploy::dialect(deployment.api) else { continue };
-        let down = match probed.get(arm.deployment.as_str()) {
-            Some(down) => down.clone(),
-            None => {
-                let down = probe_one(shared, &arm.name, deployment.ready_timeout, endpoint, is_baseline).await?;
-                probed.insert(&arm.deployment, down.clone());
-                down
-            }
+        let down = if let Some(down) = probed.get(arm.deployment.as_str()) {
+            down.clone()
+        } else {
+            let down = probe_one(shared, &arm.name, deployment.ready_timeout, endpoint, is_baseline).await?;
+            probed.insert(&arm.deployment, down.clone());
+            down
         };
         let target = Arc::clone(&endpoint.target);
         let mut runner = ArmRunner::new(index, &arm.name, deployment.clone(), target, dialect, is_baseline);

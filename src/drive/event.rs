@@ -67,6 +67,8 @@ pub enum EndReason {
     Aborted(String),
 }
 
+// Each of the flags is a fact of its own about the exchange.
+#[allow(clippy::struct_excessive_bools)]
 /// One HTTP exchange of a request, with all that was seen. Failure is part of the row, never out of band.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {

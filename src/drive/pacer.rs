@@ -81,7 +81,7 @@ impl BudgetState {
         {
             return Err(format!("budget.time: {limit} are over"));
         }
-        let spent = Decimal::new(self.micro_usd.load(Ordering::Relaxed) as i64, 6);
+        let spent = Decimal::from(self.micro_usd.load(Ordering::Relaxed)) / Decimal::from(1_000_000);
         match self.budget.usd {
             Some(limit) if spent >= limit => Err(format!("budget.usd: {limit} USD are spent")),
             _ => Ok(()),

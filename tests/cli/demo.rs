@@ -22,7 +22,9 @@ fn does_the_whole_job_offline() {
     report_is_one_file(&dir.read("run/report.html"));
     let rows = dir.read("rows.csv");
     assert_eq!(rows.lines().count(), 1 + 240 * 5, "one row for each request");
-    assert!(rows.starts_with("unit,arm,task,category,sample,repeat,phase,slot,attempts,outcome,finish_reason,pass,value"));
+    assert!(
+        rows.starts_with("unit,arm,task,category,sample,repeat,phase,slot,attempts,outcome,finish_reason,pass,value")
+    );
     assert!(dir.read("gates.xml").contains("<failure"));
     assert!(dir.read("sum.md").contains("truncated"));
     regrading_gives_the_same_bytes(&dir);

@@ -36,7 +36,11 @@ fn wrong_credentials_are_told_without_the_key() {
     assert!(!ran.err.contains("9876"), "{}", ran.err);
     ran.says(&["`base`", "credentials", "401"]);
     dir.run(&["run", "s.yaml", "--out", "run2"]).exits(2).says(&["$MY_KEY", "not set"]);
-    assert!(!dir.path("run2").exists() || !dir.path("run2/journal.jsonl").exists() || dir.read("run2/journal.jsonl").lines().count() == 1);
+    assert!(
+        !dir.path("run2").exists()
+            || !dir.path("run2/journal.jsonl").exists()
+            || dir.read("run2/journal.jsonl").lines().count() == 1
+    );
 }
 
 #[test]
@@ -152,7 +156,8 @@ fn a_failing_example_is_told_with_what_the_grader_saw() {
 #[test]
 fn init_writes_a_suite_that_is_sound_and_overwrites_nothing() {
     let dir = Dir::new();
-    dir.run(&["init", "new.yaml", "--baseline", "http://127.0.0.1:1/v1", "--candidate", "http://127.0.0.1:2/v1"]).exits(0);
+    dir.run(&["init", "new.yaml", "--baseline", "http://127.0.0.1:1/v1", "--candidate", "http://127.0.0.1:2/v1"])
+        .exits(0);
     dir.run(&["validate", "new.yaml"]).exits(0);
     let text = dir.read("new.yaml");
     assert!(text.contains("http://127.0.0.1:1/v1") && text.contains("http://127.0.0.1:2/v1"));

@@ -1,5 +1,6 @@
 //! A folder, a command, a server.
 
+use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -99,14 +100,14 @@ pub fn server(profile: Value) -> Server {
 pub fn suite(n: usize, base: &str, cand: Option<&str>, more: &str) -> String {
     let mut text = format!("suite: cli\ndeployments:\n  base: {{{base}}}\n");
     if let Some(cand) = cand {
-        text += &format!("  cand: {{extends: base, optimization: release, {cand}}}\n");
+        write!(text, "  cand: {{extends: base, optimization: release, {cand}}}\n").unwrap();
     }
     text += "load: {mode: closed, concurrency: 4, warmup_requests: 2}\n";
     text += more;
     text += "tasks:\n  - name: stars\n    category: sky\n    prompt: \"{{ question }}\"\n    graders: [{exact: {}}]\n";
     text += "    dataset:\n      cases:\n";
     for (question, answer) in questions(n) {
-        text += &format!("        - {{question: \"{question}\", answer: \"{answer}\"}}\n");
+        write!(text, "        - {{question: \"{question}\", answer: \"{answer}\"}}\n").unwrap();
     }
     text
 }

@@ -22,7 +22,8 @@ fn finals(journal: &str) -> HashMap<String, u32> {
 
 /// Starts a run and waits until its journal holds some answers.
 fn start(dir: &Dir) -> Child {
-    let mut child = dir.command(&["run", "s.yaml", "--out", "run"]).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        dir.command(&["run", "s.yaml", "--out", "run"]).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
     let journal = dir.path("run/journal.jsonl");
@@ -33,6 +34,8 @@ fn start(dir: &Dir) -> Child {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    child.kill().unwrap();
+    child.wait().unwrap();
     panic!("the run did not get going: {said}");
 }
 
@@ -115,6 +118,6 @@ fn a_torn_journal_reads_as_far_as_it_goes() {
     let text = dir.read("run/journal.jsonl");
     let half = text.char_indices().nth(text.chars().count() / 2).unwrap().0;
     dir.write("run/journal.jsonl", &text[..half]);
-    let recorded = finals(&text[..text[..half].rfind('\n').unwrap() + 1]).len();
+    let recorded = finals(&text[..=text[..half].rfind('\n').unwrap()]).len();
     dir.run(&["regrade", "run"]).says(&[&format!("graded {recorded} recorded answers")]);
 }

@@ -86,8 +86,8 @@ fn regrading_takes_gates_and_graders_of_another_suite() {
     dir.write("s.yaml", &suite(96, &api(&base.url()), Some(&cand_url), QUALITY));
     dir.run(&["run", "s.yaml", "--out", "run"]).exits(1);
     // Every answer holds the word: a grader that asks for no more passes both arms.
-    let lenient = suite(96, &api(&base.url()), Some(&cand_url), QUALITY)
-        .replace("{exact: {}}", "{contains: {answer: star}}");
+    let lenient =
+        suite(96, &api(&base.url()), Some(&cand_url), QUALITY).replace("{exact: {}}", "{contains: {answer: star}}");
     dir.write("lenient.yaml", &lenient);
     drop((base, cand));
     dir.run(&["regrade", "run", "--suite", "lenient.yaml"]).exits(0);

@@ -87,7 +87,7 @@ fn repeats_are_averaged_before_they_count() {
 #[test]
 fn clusters_widen_the_interval() {
     let mut clustered = suite(50);
-    let answer = |_: &str, sample: u32, _: u32| passing((sample / 5) % 2 == 0);
+    let answer = |_: &str, sample: u32, _: u32| passing((sample / 5).is_multiple_of(2));
     let plain = summary(&clustered, answer).arms["base"].quality["accuracy"].overall.clone();
     clustered.tasks[0].cluster_by = Some("passage".to_owned());
     let robust = summary(&clustered, answer).arms["base"].quality["accuracy"].overall.clone();

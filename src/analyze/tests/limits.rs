@@ -147,7 +147,7 @@ fn stability(at_most: f64, confidence: Option<f64>) -> Gate {
 #[test]
 fn stability_is_observed_or_bounded() {
     let answer = |_: &str, sample: u32, _: u32| {
-        if sample % 50 == 0 { failed(Outcome::ServerError) } else { right() }
+        if sample.is_multiple_of(50) { failed(Outcome::ServerError) } else { right() }
     };
     for (at_most, confidence, verdict) in [
         (0.02, None, GateVerdict::Pass),

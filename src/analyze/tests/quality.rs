@@ -178,7 +178,7 @@ fn a_family_is_judged_one_by_one_and_names_its_scopes() {
 #[test]
 fn one_loss_among_many_tasks_must_stand_holm_s_correction() {
     // 6 of 80 lost: beyond 2 points alone (p under 0.02), not as the worst of twelve.
-    let answer = |arm: &str, sample: u32, _: u32| passing(arm == "base" || sample >= 80 || sample % 14 != 0);
+    let answer = |arm: &str, sample: u32, _: u32| passing(arm == "base" || sample >= 80 || !sample.is_multiple_of(14));
     let lost_six = |rows: usize, tasks: usize| {
         let suite = many_tasks(tasks, rows, Each::Task, 0.95);
         summary(&suite, answer).gates.first().cloned().unwrap()
@@ -206,7 +206,7 @@ fn a_scope_looks_at_its_own_samples_only() {
 fn an_advisory_gate_never_decides() {
     let mut suite = gated(300, 0.02);
     suite.gates[0].advisory = true;
-    let lossy = |arm: &str, sample: u32, _: u32| passing(arm == "base" || sample % 2 == 0);
+    let lossy = |arm: &str, sample: u32, _: u32| passing(arm == "base" || sample.is_multiple_of(2));
     let alone = summary(&suite, lossy);
     assert_eq!(first_gate(&alone).verdict, GateVerdict::Fail);
     assert_eq!(alone.verdict, RunVerdict::None);

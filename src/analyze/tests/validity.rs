@@ -18,7 +18,7 @@ fn severity(summary: &Summary, code: &str) -> Option<Severity> {
 
 /// Two arms that differ a little, so that nothing looks inert.
 fn plain(arm: &str, sample: u32, _: u32) -> Answer {
-    Answer { ttft_us: if arm == "cand" { 30_000 } else { 50_000 }, ..passing(sample % 4 != 0) }
+    Answer { ttft_us: if arm == "cand" { 30_000 } else { 50_000 }, ..passing(!sample.is_multiple_of(4)) }
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_shared_prompt_cache_withdraws_what_it_shortens() {
 
 #[test]
 fn an_optimization_that_changes_nothing_is_suspected() {
-    let same = |_: &str, sample: u32, _: u32| passing(sample % 4 != 0);
+    let same = |_: &str, sample: u32, _: u32| passing(!sample.is_multiple_of(4));
     let found = summary(&gated(200), same);
     assert_eq!(severity(&found, "optimization_inert"), Some(Severity::BlocksPass));
     assert_eq!(found.verdict, RunVerdict::Inconclusive);

@@ -399,6 +399,7 @@ fn a_broken_answer_without_stream_is_short_or_no_json() {
 
 #[test]
 fn faults_strike_their_share_by_request_or_by_sample() {
+    use crate::deploy::simulated::StrikesBy::{Request, Sample};
     let asked = |by, rate: f64, at: Vec<u64>| -> Vec<bool> {
         let fault = Fault { rate, by, at, ..Fault::always(FaultKind::Http500) };
         let mut engine = faulty(&[fault]);
@@ -410,7 +411,6 @@ fn faults_strike_their_share_by_request_or_by_sample() {
             })
             .collect()
     };
-    use crate::deploy::simulated::StrikesBy::{Request, Sample};
     let by_request = asked(Request, 0.1, vec![]);
     let hit = by_request.iter().filter(|s| **s).count();
     assert!((70..130).contains(&hit), "{hit} of 1000 at 10 %");
