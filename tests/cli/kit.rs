@@ -100,14 +100,14 @@ pub fn server(profile: Value) -> Server {
 pub fn suite(n: usize, base: &str, cand: Option<&str>, more: &str) -> String {
     let mut text = format!("suite: cli\ndeployments:\n  base: {{{base}}}\n");
     if let Some(cand) = cand {
-        write!(text, "  cand: {{extends: base, optimization: release, {cand}}}\n").unwrap();
+        writeln!(text, "  cand: {{extends: base, optimization: release, {cand}}}").unwrap();
     }
     text += "load: {mode: closed, concurrency: 4, warmup_requests: 2}\n";
     text += more;
     text += "tasks:\n  - name: stars\n    category: sky\n    prompt: \"{{ question }}\"\n    graders: [{exact: {}}]\n";
     text += "    dataset:\n      cases:\n";
     for (question, answer) in questions(n) {
-        write!(text, "        - {{question: \"{question}\", answer: \"{answer}\"}}\n").unwrap();
+        writeln!(text, "        - {{question: \"{question}\", answer: \"{answer}\"}}").unwrap();
     }
     text
 }
