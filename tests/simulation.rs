@@ -188,6 +188,15 @@ async fn wrong_credentials_end_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_exhausted_quota_ends_the_run_and_is_not_retried() {
+    let spent = json!({"faults": [{"kind": "quota", "rate": 1.0, "by": "request"}]});
+    let run = Sim::new(&suite(48, 4, "")).with("base", profile(json!({}))).with("fast", profile(spent)).run().await;
+    let EndReason::Aborted(why) = &run.reason else { panic!("{:?}", run.reason) };
+    assert!(why.contains("`fast` has no quota left"), "{why}");
+    assert!(run.transport.stats("fast").unwrap().requests <= 8);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_budget_is_never_overdrawn() {
     let run = Sim::new(&suite(96, 4, "budget: {requests: 50}\n"))
         .with("base", profile(json!({})))

@@ -344,7 +344,9 @@ fn cache_contaminated(plan: &Plan, run: &Run) -> Vec<Finding> {
         } else {
             format!("whether {why} filled the prompt cache can't be known: the server tells no cached tokens")
         };
-        let message = format!("`{name}`: {seen}; set `cache: cold` to measure it");
+        let message = format!(
+            "`{name}`: {seen}; switch the prompt cache off to measure it (llama.cpp: `body: {{cache_prompt: false}}`)"
+        );
         findings.push(finding("cache_contaminated", Severity::WithdrawsFigures, Some(name), message));
     }
     findings

@@ -99,6 +99,10 @@ pub struct Reply {
     pub usage_at: Option<Mono>,
     /// From `Retry-After`, where the server asked for a pause.
     pub retry_after_s: Option<f64>,
+    /// The provider says that the account has nothing left: waiting does not help.
+    pub quota_exhausted: bool,
+    /// Whether the answer came as a stream: what came decides, not what was asked for.
+    pub streamed: bool,
 }
 
 impl Reply {
@@ -119,6 +123,8 @@ impl Reply {
             finish_at: None,
             usage_at: None,
             retry_after_s: None,
+            quota_exhausted: false,
+            streamed: false,
         }
     }
 

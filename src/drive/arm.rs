@@ -197,12 +197,12 @@ impl ArmRunner {
             return;
         };
         let reply = self.judge(self.dialect.read(&done.exchanged), &done.exchanged);
-        let (outcome, retry_after_s) = (reply.outcome, reply.retry_after_s);
+        let (outcome, retry_after_s, quota) = (reply.outcome, reply.retry_after_s, reply.quota_exhausted);
         let pause = match unit.phase {
             Phase::Warmup => None,
             Phase::Measured => retry::pause(&shared.live.retry, outcome, done.attempt, unit.id, retry_after_s),
         };
-        let pause = pause.filter(|_| shared.stop.reason().is_none());
+        let pause = pause.filter(|_| shared.stop.reason().is_none() && !quota);
         let context = Context {
             unit,
             arm: &self.name,
@@ -223,14 +223,18 @@ impl ArmRunner {
         }
         let message = attempt.error.clone().unwrap_or_default();
         shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
+        if quota {
+            let reason = format!("`{}` has no quota left: {message}", self.name);
+            shared.stop.request(EndReason::Aborted(reason));
+        }
         self.watch_health(shared, outcome, &message);
     }
 
     /// A connection that never stood is no answer of this deployment at all.
     fn judge(&self, mut reply: Reply, exchanged: &Exchanged) -> Reply {
         let never_connected = matches!(&exchanged.end, EndOfBody::Broken(error) if error.before_connection());
-        if never_connected && !self.answered {
-            reply.outcome = Outcome::Unreachable;
+        if never_connected {
+            reply.outcome = if self.answered { Outcome::Transport } else { Outcome::Unreachable };
         }
         reply
     }
@@ -248,9 +252,6 @@ impl ArmRunner {
             Outcome::Auth => {
                 let reason = format!("`{}` refuses the credentials: {message}{}", self.name, self.key_hint());
                 shared.stop.request(EndReason::Aborted(reason));
-            }
-            Outcome::RateLimited if message.contains("insufficient_quota") => {
-                shared.stop.request(EndReason::Aborted(format!("`{}` has no quota left: {message}", self.name)));
             }
             Outcome::BadRequest | Outcome::Unreachable if !self.answered => {
                 self.refusals += 1;

@@ -29,7 +29,7 @@ pub fn of_exchange(context: &Context<'_>, exchanged: &Exchanged, reply: Reply) -
     attempt.reasoning_streamed =
         reply.arrivals.iter().any(|a| matches!(a.kind, ArrivalKind::Reasoning | ArrivalKind::Mixed));
     attempt.status = exchanged.status;
-    attempt.stream = exchanged.stream;
+    attempt.stream = reply.streamed;
     attempt.lane_reopened = exchanged.reopened;
     attempt.error = reply.error;
     attempt.text = reply.text;
@@ -91,7 +91,7 @@ fn timeline(exchanged: &Exchanged, reply: &Reply) -> Timeline {
     let us = |instant: Option<Mono>| instant.map(Mono::as_us);
     let ns_to_us = |ns: Option<u64>| ns.map(|ns| ns / 1_000);
     // Without a stream the text arrives all at once: there is no first token to be timed.
-    let streamed = exchanged.stream;
+    let streamed = reply.streamed;
     let token = |instant: Option<Mono>| us(instant).filter(|_| streamed);
     Timeline {
         intended_us: None,

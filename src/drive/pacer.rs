@@ -25,9 +25,9 @@ impl Pacer {
 
     /// The earliest instant at which the next request may be sent.
     pub fn next_at(&mut self, now: Mono) -> Mono {
-        let horizon = now.0.saturating_sub(MINUTE_NS);
-        self.requests.retain(|at| at.0 > horizon);
-        self.tokens.retain(|(at, _)| at.0 > horizon);
+        let recent = |at: &Mono| now.since(*at).is_none_or(|ns| ns < MINUTE_NS);
+        self.requests.retain(recent);
+        self.tokens.retain(|(at, _)| recent(at));
         let free_again = |at: Mono| at.plus_ns(MINUTE_NS);
         let by_requests = match (self.limits.requests_per_min, self.requests.len() as u64) {
             (Some(limit), used) if used >= u64::from(limit) => self.requests.front().copied().map(free_again),

@@ -1,11 +1,12 @@
 //! From a resolved suite to a plan.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::blocks;
 use super::types::{Arm, Message, Plan, Sample};
 use super::warmup;
-use crate::spec::{ArmsMode, Row, Suite, Task, dataset, template};
+use crate::spec::{ArmsMode, Dataset, Row, Suite, Task, dataset, template};
 use crate::units::Id;
 
 pub const PLAN_FORMAT: &str = "counterpoise.plan/1";
@@ -46,12 +47,11 @@ pub fn build(suite: &Suite, live: &Suite, created_wall_ms: u64) -> Result<Plan, 
     }
     let blocks = blocks::cut(suite, &samples, arms.len());
     let warmup = warmup::prompts(suite.load.warmup_requests(), &samples);
-    let suite_text = serde_json::to_vec(suite).unwrap_or_default();
     Ok(Plan {
         format: PLAN_FORMAT.to_owned(),
         created_wall_ms,
         harness_version: env!("CARGO_PKG_VERSION").to_owned(),
-        suite_hash: Id::of("suite", &[&suite_text]),
+        suite_hash: suite_hash(suite),
         suite: suite.clone(),
         arms,
         blocks,
@@ -100,6 +100,24 @@ impl Plan {
         self.suite.gates.clone_from(&other.gates);
         Ok(())
     }
+}
+
+/// Hash of what the suite says, wherever it lies: paths are taken relative to its root.
+fn suite_hash(suite: &Suite) -> Id {
+    let mut suite = suite.clone();
+    let root = std::mem::take(&mut suite.root);
+    let relative = |path: &mut PathBuf| {
+        if let Ok(below) = path.strip_prefix(&root) {
+            *path = below.to_owned();
+        }
+    };
+    for task in &mut suite.tasks {
+        if let Dataset::File { path, .. } = &mut task.dataset {
+            relative(path);
+        }
+    }
+    suite.deployments.iter_mut().filter_map(|d| d.tls_ca_file.as_mut()).for_each(relative);
+    Id::of("suite", &[&serde_json::to_vec(&suite).unwrap_or_default()])
 }
 
 /// One arm for each deployment, and a twin behind each baseline of a comparison where the suite asks for a noise floor.

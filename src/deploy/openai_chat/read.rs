@@ -63,17 +63,19 @@ fn refusal(exchanged: &Exchanged, status: u16) -> Reply {
         message = format!("HTTP {status}: moved to {location}");
     }
     let error = with_hint(&message, hint(status));
-    Reply { retry_after_s: retry_after_s(&exchanged.headers), ..Reply::failed(said.outcome(Some(status)), error) }
+    Reply {
+        retry_after_s: retry_after_s(&exchanged.headers),
+        quota_exhausted: said.is_quota(),
+        ..Reply::failed(said.outcome(Some(status)), error)
+    }
 }
 
 fn answer(exchanged: &Exchanged) -> Reply {
     let mut fold = Fold::default();
     let body = joined(exchanged);
-    let (outcome, error) = if is_stream(exchanged, &body) {
-        read_stream(exchanged, &mut fold, &body)
-    } else {
-        read_whole(exchanged, &mut fold, &body)
-    };
+    let streamed = is_stream(exchanged, &body);
+    let (outcome, error) =
+        if streamed { read_stream(exchanged, &mut fold, &body) } else { read_whole(exchanged, &mut fold, &body) };
     let error = error.map(|error| for_people(&error));
     let text = if fold.text.is_empty() { std::mem::take(&mut fold.refusal) } else { fold.text };
     Reply {
@@ -91,6 +93,8 @@ fn answer(exchanged: &Exchanged) -> Reply {
         finish_at: fold.finish_at,
         usage_at: fold.usage_at,
         retry_after_s: retry_after_s(&exchanged.headers).filter(|_| outcome.is_error()),
+        quota_exhausted: false,
+        streamed,
     }
 }
 

@@ -301,6 +301,9 @@ fn at_the_door(now: Mono, struck: &Struck<'_>) -> Option<Script> {
     if struck.has(FaultKind::Drop) {
         return Some(Script::nothing(0, now, End::Cut));
     }
+    if struck.get(FaultKind::Quota).is_some() {
+        return Some(pages::json(now, 429, &error_body(429, "insufficient_quota", "you have used up your quota")));
+    }
     if let Some(fault) = struck.get(FaultKind::Http429) {
         let mut script = pages::json(now, 429, &error_body(429, "rate_limit_error", "too many requests"));
         if let (Some(seconds), Some(head)) = (fault.retry_after_s, script.head.as_mut()) {

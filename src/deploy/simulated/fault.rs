@@ -15,6 +15,8 @@ pub enum FaultKind {
     /// 429, with `Retry-After` where `retry_after_s` is given.
     #[serde(rename = "http_429")]
     Http429,
+    /// 429 because the account has nothing left.
+    Quota,
     /// 503 while the model is loading.
     Loading,
     /// Status 200 and an HTML page.

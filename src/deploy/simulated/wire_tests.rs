@@ -87,6 +87,7 @@ fn cases() -> Vec<(Fault, Outcome)> {
         (plain(FaultKind::Http500), Outcome::ServerError),
         (Fault { status: Some(502), ..plain(FaultKind::Http500) }, Outcome::ServerError),
         (Fault { retry_after_s: Some(3.0), ..plain(FaultKind::Http429) }, Outcome::RateLimited),
+        (plain(FaultKind::Quota), Outcome::RateLimited),
         (plain(FaultKind::Loading), Outcome::ServerError),
         (plain(FaultKind::HtmlPage), Outcome::Malformed),
         (plain(FaultKind::Empty), Outcome::Malformed),
