@@ -197,6 +197,55 @@ async fn an_exhausted_quota_ends_the_run_and_is_not_retried() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn limits_are_the_deployments_and_not_each_arms() {
+    let text = suite(48, 4, "").replace("host: a}", "host: a, limits: {requests_per_min: 40}}");
+    let run = Sim::new(&text).with("base", profile(json!({}))).with("fast", profile(json!({}))).run().await;
+    assert_eq!(run.reason, EndReason::Done);
+    let mut sent: Vec<u64> = run
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Attempt(a) if a.arm != "fast" => a.timeline.sent_us,
+            _ => None,
+        })
+        .collect();
+    sent.sort_unstable();
+    // 40 in a minute, over base and twin together; a request may leave a moment after it was let go.
+    assert!(sent.windows(41).all(|w| w[40] - w[0] > 59_000_000), "{:?}", &sent[..50]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_budget_ends_a_run_that_waits() {
+    let spent = json!({"faults": [{"kind": "http_429", "rate": 1.0, "by": "request", "retry_after_s": 500.0}]});
+    let run = Sim::new(&suite(48, 4, "budget: {time: 20s}\n"))
+        .with("base", profile(json!({})))
+        .with("fast", profile(spent))
+        .run()
+        .await;
+    let EndReason::Budget(why) = &run.reason else { panic!("{:?}", run.reason) };
+    assert!(why.contains("budget.time"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_money_budget_holds_back_what_is_in_flight() {
+    let price = "host: a, price: {output_usd_per_mtok: 1000}}";
+    let text = suite(96, 8, "budget: {usd: 1.0}\nsampling: {max_tokens: 100}\n").replace("host: a}", price);
+    let sim = Sim::new(&text).with("base", profile(json!({}))).with("fast", profile(json!({})));
+    let run = sim.priced().run().await;
+    assert!(matches!(&run.reason, EndReason::Budget(why) if why.contains("budget.usd")), "{:?}", run.reason);
+    let tokens: u64 = run
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Attempt(a) if a.arm != "fast" => a.usage.completion_tokens,
+            _ => None,
+        })
+        .sum();
+    // 1000 USD for a million tokens is a tenth of a cent for one: 1 USD buys 1000.
+    assert!((800..=1_000).contains(&tokens), "{tokens} tokens");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_budget_is_never_overdrawn() {
     let run = Sim::new(&suite(96, 4, "budget: {requests: 50}\n"))
         .with("base", profile(json!({})))

@@ -50,7 +50,7 @@ impl CliError {
     /// Nothing here depends on a deployment: every one is input that cannot be used, or a host that cannot run it.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Runtime(_) | CliError::Analyze(_) => Exit::Invalid,
+            CliError::Runtime(_) => Exit::Invalid,
             _ => Exit::BadInput,
         }
     }

@@ -130,7 +130,7 @@ fn step_summary(world: &Arc<dyn World>, markdown: &str) {
         .open(&path)
         .and_then(|mut file| std::io::Write::write_all(&mut file, markdown.as_bytes()));
     if let Err(error) = appended {
-        eprintln!("warning: the step summary {path} cannot be written: {error}");
+        say!("warning: the step summary {path} cannot be written: {error}");
     }
 }
 

@@ -8,6 +8,12 @@ use super::exit::Exit;
 use crate::spec;
 
 pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
+    for url in [&args.baseline, &args.candidate].into_iter().flatten() {
+        let sound = url::Url::parse(url).is_ok_and(|url| ["http", "https"].contains(&url.scheme()));
+        if !sound {
+            return Err(CliError::Usage(format!("`{url}` is no URL; write for example http://127.0.0.1:8000/v1")));
+        }
+    }
     let text = spec::init_template(args.baseline.as_deref(), args.candidate.as_deref());
     let path = args.file.display().to_string();
     let created = std::fs::OpenOptions::new().write(true).create_new(true).open(&args.file);

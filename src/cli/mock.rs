@@ -13,7 +13,7 @@ const SEED: u64 = 7;
 
 pub fn mock(args: &MockArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
     let server = targets::serve("mock", &args.profile, SEED, args.listen, world)?;
-    eprintln!("{} listens on http://{}/v1 (simulated; interrupt to stop)", args.profile, server.addr());
+    say!("{} listens on http://{}/v1 (simulated; interrupt to stop)", args.profile, server.addr());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
     runtime.block_on(tokio::signal::ctrl_c()).map_err(CliError::Runtime)?;
     drop(server);

@@ -1,5 +1,10 @@
 //! The command line: what was typed becomes a call of the library, and its end an exit code.
 
+/// A line to stderr. A reader that has gone away is no failure, so nothing here panics.
+macro_rules! say {
+    ($($what:tt)*) => { $crate::cli::err(&(format!($($what)*) + "\n")) };
+}
+
 mod args;
 mod consumer;
 mod doctor;
@@ -67,13 +72,18 @@ fn dispatch(command: Command, world: &Arc<dyn World>) -> Result<Exit, CliError> 
 fn print_error(error: &CliError, world: &Arc<dyn World>) {
     match error {
         CliError::Suite(diagnostics) => eprint!("{}", diagnostics.full(colour_on(&std::io::stderr(), world))),
-        other => eprintln!("error: {other}"),
+        other => say!("error: {other}"),
     }
 }
 
 /// Colour only on a terminal, and never where `NO_COLOR` is set.
 fn colour_on(stream: &impl IsTerminal, world: &Arc<dyn World>) -> bool {
     stream.is_terminal() && world.env("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Progress and diagnostics go to stderr.
+fn err(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Results go to stdout. A reader that has gone away (`| head`) is no failure.

@@ -66,7 +66,35 @@ fn describe(plan: &Plan) -> String {
     for (task, count) in by_task(plan) {
         let _ = writeln!(text, "  {task}: {count} samples");
     }
+    text.push_str(&limits(plan));
     text.push_str(&super::power::table(plan));
+    text
+}
+
+/// What bounds the run's time and what its budget would cut off.
+fn limits(plan: &Plan) -> String {
+    let mut text = String::from("\ntime: told by the deployments' speed, which nobody knows before the run\n");
+    let requests = plan.requests() + (plan.warmup.len() * plan.arms.len()) as u64;
+    for deployment in &plan.suite.deployments {
+        let arms = plan.arms.iter().filter(|arm| arm.deployment == deployment.name).count() as u64;
+        let own = (plan.samples.len() as u64 * u64::from(plan.suite.repeats) + plan.warmup.len() as u64) * arms;
+        if let Some(limit) = deployment.limits.requests_per_min {
+            let minutes = own / u64::from(limit.max(1));
+            let _ = writeln!(text, "  {}: at least {minutes} min, by limits.requests_per_min {limit}", deployment.name);
+        }
+    }
+    let budget = &plan.suite.budget;
+    if let Some(limit) = budget.requests.filter(|limit| *limit < requests) {
+        let _ = writeln!(text, "  budget.requests {limit} ends the run early: it would ask {requests}, warm-up included");
+    }
+    if let Some(limit) = budget.time {
+        let _ = writeln!(text, "  budget.time ends the run after {limit}");
+    }
+    let of_arm = |arm: &plan::Arm| estimate(plan, plan.suite.deployment(&arm.deployment)?).usd_max;
+    let most: Decimal = plan.arms.iter().filter_map(of_arm).sum();
+    if let Some(limit) = budget.usd.filter(|limit| *limit < most) {
+        let _ = writeln!(text, "  budget.usd {limit} may end the run early: it can cost up to {} USD", most.round_dp(4));
+    }
     text
 }
 

@@ -130,7 +130,7 @@ impl Progress {
         for name in &self.order {
             if let Some(count) = self.counts.get(name) {
                 let (done, planned) = (count.done, count.planned);
-                eprintln!("[{:>5} s] {name}: {done}/{planned}  {}", now_us / 1_000_000, describe(count, Some(now_us)));
+                say!("[{:>5} s] {name}: {done}/{planned}  {}", now_us / 1_000_000, describe(count, Some(now_us)));
             }
         }
     }

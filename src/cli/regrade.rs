@@ -21,10 +21,12 @@ pub fn regrade(args: &RegradeArgs, world: &Arc<dyn World>) -> Result<Exit, CliEr
         plan.take_judgement(&loaded.suite).map_err(CliError::Usage)?;
     }
     let graded = finish::grade(&dir, &plan, world)?;
-    eprintln!("graded {graded} recorded answers; no server was asked");
+    say!("graded {graded} recorded answers; no server was asked");
     let finished = finish::write_reports(&dir, &plan, world, &args.outputs)?;
     finish::show(&finished, &dir, super::colour_on(&std::io::stdout(), world));
-    let ended = Ended { reason: end_reason(&dir)? };
+    // Nobody interrupts a regrade: an incomplete run is judged by what it has.
+    let reason = Some(end_reason(&dir)?).filter(|r| *r != EndReason::Interrupted).unwrap_or(EndReason::Done);
+    let ended = Ended { reason };
     Ok(finish::exit(&finished.summary, &ended, args.inconclusive))
 }
 

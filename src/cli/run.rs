@@ -9,9 +9,11 @@ use super::error::CliError;
 use super::exit::Exit;
 use super::finish;
 use super::session::{self, Session};
+use super::targets;
+use crate::drive::{Event, Used};
 use crate::plan::{self, Plan};
-use crate::record::RunDir;
-use crate::spec::{self, LoadOptions, Loaded, Suite, SuiteSource};
+use crate::record::{JournalWriter, Progress, RunDir};
+use crate::spec::{self, Budget, LoadOptions, Loaded, Suite, SuiteSource};
 use crate::world::World;
 
 /// A run as it was asked for.
@@ -69,7 +71,7 @@ fn execute(request: &Request, world: &Arc<dyn World>) -> Result<Exit, CliError> 
         None => begin(request, world)?,
     };
     let dir = session.dir.clone();
-    eprintln!("run directory: {}", dir.path().display());
+    say!("run directory: {}", dir.path().display());
     let ended = session::execute(session, world)?;
     let finished = finish::finish(&dir, world, &request.outputs)?;
     finish::show(&finished, &dir, super::colour_on(&std::io::stdout(), world));
@@ -81,46 +83,46 @@ fn begin(request: &Request, world: &Arc<dyn World>) -> Result<Session, CliError>
     let loaded = load(suite, &request.selection, world.as_ref())?;
     let plan = plan::build(&loaded.suite, &loaded.live, world.wall_ms())?;
     let arms = chosen_arms(&plan, &request.arms)?;
+    // Whatever can be known to fail is said before a directory is made.
+    targets::check_keys(&loaded.live, world)?;
     let path = request.out.clone().unwrap_or_else(|| default_dir(&plan));
     let dir = RunDir::create(&path, &plan)?;
     let journal = dir.create_journal()?;
-    let live = Arc::new(loaded.live);
     Ok(Session {
         plan: Arc::new(plan),
-        live,
+        live: Arc::new(loaded.live),
         dir,
         journal,
         arms,
         done: HashSet::new(),
+        used: Used::default(),
         number: 1,
         progress: request.progress,
     })
 }
 
 fn resume(request: &Request, path: &Path, world: &Arc<dyn World>) -> Result<Session, CliError> {
-    if request.selection.task.is_some() || request.selection.limit.is_some() || !request.selection.set.is_empty() {
+    let selection = &request.selection;
+    let budget_only = selection.set.iter().all(|set| set.starts_with("budget."));
+    if selection.task.is_some() || selection.limit.is_some() || !budget_only {
         return Err(CliError::Usage(
-            "--resume continues the recorded plan; --task, --limit and --set belong to a new run".to_owned(),
+            "--resume continues the recorded plan; --task, --limit and --set (but for budget.…) belong to a new run"
+                .to_owned(),
         ));
     }
     let dir = RunDir::open(path)?;
     let mut plan = dir.plan()?;
-    let (suite, live) = resumed_suite(request, &plan, world.as_ref())?;
-    if let Some(suite) = suite {
-        check_same_suite(&suite, &plan)?;
-    }
+    let progress = if dir.has_journal() { dir.progress()? } else { Progress::default() };
+    let mut live = match &request.suite {
+        Some(suite) => take_suite(suite, &dir, &mut plan, &progress, world)?,
+        None => spec::interpolate(&plan.suite, world.as_ref()).map_err(CliError::MissingEnv)?,
+    };
+    budget_sets(&mut live.budget, &selection.set)?;
     plan.refresh_live(&live)?;
     let arms = chosen_arms(&plan, &request.arms)?;
-    let progress = if dir.has_journal() { dir.progress()? } else { crate::record::Progress::default() };
-    let journal = if dir.has_journal() {
-        let (journal, torn) = dir.resume_journal()?;
-        if torn > 0 {
-            eprintln!("repaired the journal: {torn} bytes of a torn last line are cut; its request is asked again");
-        }
-        journal
-    } else {
-        dir.create_journal()?
-    };
+    targets::check_keys(&live, world)?;
+    let used = if dir.has_journal() { used(&dir, &plan)? } else { Used::default() };
+    let journal = open_journal(&dir)?;
     Ok(Session {
         plan: Arc::new(plan),
         live: Arc::new(live),
@@ -129,30 +131,87 @@ fn resume(request: &Request, path: &Path, world: &Arc<dyn World>) -> Result<Sess
         arms,
         number: progress.sessions + 1,
         done: progress.done,
+        used,
         progress: request.progress,
     })
 }
 
-/// The plan's own suite with today's environment; the suite file, where one is named, must be the same suite.
-fn resumed_suite(request: &Request, plan: &Plan, world: &dyn World) -> Result<(Option<Suite>, Suite), CliError> {
-    match &request.suite {
-        Some(suite) => {
-            let loaded = load(suite, &Selection::default(), world)?;
-            Ok((Some(loaded.suite), loaded.live))
-        }
-        None => Ok((None, spec::interpolate(&plan.suite, world).map_err(CliError::MissingEnv)?)),
+/// The suite that a resume names must be the one of the run. While nothing is measured yet, a mended one takes its
+/// place.
+fn take_suite(
+    suite: &str,
+    dir: &RunDir,
+    plan: &mut Plan,
+    progress: &Progress,
+    world: &Arc<dyn World>,
+) -> Result<Suite, CliError> {
+    let loaded = load(suite, &Selection::default(), world.as_ref())?;
+    if loaded.suite == plan.suite {
+        return Ok(loaded.live);
     }
+    if !progress.done.is_empty() {
+        return Err(CliError::Usage(
+            "the suite has changed since the run began, so its answers would not be comparable; start a new run, \
+             or resume without naming the suite to go on with the recorded plan"
+                .to_owned(),
+        ));
+    }
+    *plan = plan::build(&loaded.suite, &loaded.live, world.wall_ms())?;
+    dir.replace_plan(plan)?;
+    say!("the suite has changed and nothing is measured yet: the run goes on with the new one");
+    Ok(loaded.live)
 }
 
-fn check_same_suite(suite: &Suite, plan: &Plan) -> Result<(), CliError> {
-    if *suite == plan.suite {
-        return Ok(());
+fn open_journal(dir: &RunDir) -> Result<JournalWriter, CliError> {
+    if !dir.has_journal() {
+        return Ok(dir.create_journal()?);
     }
-    Err(CliError::Usage(
-        "the suite has changed since the run began, so its answers would not be comparable; start a new run, \
-         or resume without naming the suite to go on with the recorded plan"
-            .to_owned(),
-    ))
+    let (journal, torn) = dir.resume_journal()?;
+    if torn > 0 {
+        say!("repaired the journal: {torn} bytes of a torn last line are cut; its request is asked again");
+    }
+    Ok(journal)
+}
+
+/// `--set budget.requests=…`, `budget.usd=…`, `budget.time=…` on a resume: what is spent stays spent.
+fn budget_sets(budget: &mut Budget, sets: &[String]) -> Result<(), CliError> {
+    for set in sets {
+        let bad = |reason: String| CliError::Usage(format!("--set {set}: {reason}"));
+        let (name, value) = set.split_once('=').ok_or_else(|| bad("write budget.NAME=VALUE".to_owned()))?;
+        match name {
+            "budget.requests" => budget.requests = Some(value.parse().map_err(|_| bad("not a number".to_owned()))?),
+            "budget.usd" => budget.usd = Some(value.parse().map_err(|_| bad("not an amount in USD".to_owned()))?),
+            "budget.time" => budget.time = Some(value.parse().map_err(bad)?),
+            _ => return Err(bad("the budget holds requests, usd and time".to_owned())),
+        }
+    }
+    Ok(())
+}
+
+/// What the recorded sessions took of the budget: every request that was sent, its price, and the sessions' time.
+fn used(dir: &RunDir, plan: &Plan) -> Result<Used, CliError> {
+    let mut used = Used::default();
+    let mut session_us = 0;
+    for event in dir.journal()? {
+        match event? {
+            Event::Session { .. } => {
+                used.time_ns += std::mem::take(&mut session_us) * 1_000;
+            }
+            Event::Attempt(attempt) => {
+                let end_us = attempt.timeline.eof_us.unwrap_or(attempt.timeline.dispatched_us);
+                session_us = session_us.max(end_us);
+                used.requests += u64::from(attempt.timeline.sent_us.is_some());
+                let arm = plan.arms.iter().find(|arm| arm.name == attempt.arm);
+                let deployment = arm.and_then(|arm| plan.suite.deployment(&arm.deployment));
+                let usd = deployment.and_then(|deployment| targets::spend(deployment, &attempt));
+                used.usd = used.usd.checked_add(usd.unwrap_or_default()).unwrap_or(used.usd);
+            }
+            Event::Ended { at_us, .. } => session_us = session_us.max(at_us),
+            _ => {}
+        }
+    }
+    used.time_ns += session_us * 1_000;
+    Ok(used)
 }
 
 /// Loads a suite, printing its warnings.
@@ -160,7 +219,7 @@ pub fn load(suite: &str, selection: &Selection, world: &dyn World) -> Result<Loa
     let options = LoadOptions { set: selection.set.clone(), task_glob: selection.task.clone(), limit: selection.limit };
     let loaded = spec::load(SuiteSource::parse(suite), world, &options).map_err(CliError::Suite)?;
     if !loaded.warnings.is_empty() {
-        eprint!("{}", spec::Diagnostics(loaded.warnings.clone()).full(false));
+        super::err(&spec::Diagnostics(loaded.warnings.clone()).full(false));
     }
     Ok(loaded)
 }

@@ -1,7 +1,7 @@
 //! One session of a run: probes, then the dispatcher with its lanes and its consumer.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::args::ProgressMode;
 use super::consumer::{self, Consumer, Seen};
@@ -12,7 +12,7 @@ use super::targets::{self, Endpoint};
 use crate::deploy::probe::{self, ProbeError};
 use crate::deploy::sockets::Sockets;
 use crate::deploy::{self, Outcome};
-use crate::drive::{self, ArmRunner, BudgetState, EndReason, Event, EventSink, Shared, Stop};
+use crate::drive::{self, ArmRunner, BudgetState, EndReason, Event, EventSink, Pacer, Shared, Stop, Used};
 use crate::grade::RunGrader;
 use crate::plan::Plan;
 use crate::record::{JournalWriter, RunDir};
@@ -28,6 +28,8 @@ pub struct Session {
     /// Indices of the plan's arms that this session asks.
     pub arms: Vec<usize>,
     pub done: HashSet<Id>,
+    /// What earlier sessions took of the budget.
+    pub used: Used,
     /// 1 for the first session of the run.
     pub number: u32,
     pub progress: ProgressMode,
@@ -45,7 +47,7 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
     let lanes = LanePool::start().map_err(CliError::Runtime)?;
     let (sink, messages) = EventSink::new();
     let stop = Stop::default();
-    let Session { plan, live, journal, arms, done, number, progress, .. } = session;
+    let Session { plan, live, journal, arms, done, number, progress, used, .. } = session;
     let consumer = Consumer {
         journal,
         grader: RunGrader::new(&live.tasks, Arc::new(plan.samples.clone()))?,
@@ -54,7 +56,7 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
         clock: world.clock(),
     };
     let consumer = consumer::spawn(consumer, messages).map_err(CliError::Runtime)?;
-    let budget = BudgetState::new(live.budget.clone());
+    let budget = BudgetState::new(live.budget.clone(), used);
     let shared = Arc::new(Shared {
         plan,
         live,
@@ -81,7 +83,7 @@ fn finish_session(seen: Seen, reason: &EndReason) -> Result<(), CliError> {
         return Err(CliError::Record(failure));
     }
     if let EndReason::Aborted(why) | EndReason::Budget(why) = reason {
-        eprintln!("stopped early: {why}");
+        say!("stopped early: {why}");
     }
     Ok(())
 }
@@ -125,7 +127,7 @@ async fn watch_interrupts(stop: Stop) {
             std::process::exit(130);
         }
         first = false;
-        eprintln!("interrupted: what is recorded stays; press again to end at once");
+        say!("interrupted: what is recorded stays; press again to end at once");
         stop.request(EndReason::Interrupted);
     }
 }
@@ -137,6 +139,7 @@ async fn probe_arms(
     endpoints: &BTreeMap<String, Endpoint>,
 ) -> Result<Vec<ArmRunner>, EndReason> {
     let mut probed: BTreeMap<&str, Option<(Outcome, String)>> = BTreeMap::new();
+    let mut pacers: BTreeMap<&str, Arc<Mutex<Pacer>>> = BTreeMap::new();
     let mut runners = Vec::new();
     for &index in arms {
         let Some(arm) = shared.plan.arms.get(index) else { continue };
@@ -155,7 +158,9 @@ async fn probe_arms(
             down
         };
         let target = Arc::clone(&endpoint.target);
-        let mut runner = ArmRunner::new(index, &arm.name, deployment.clone(), target, dialect, is_baseline);
+        let pacer = pacers.entry(&arm.deployment).or_insert_with(|| Arc::new(Mutex::new(Pacer::new(deployment.limits))));
+        let pacer = Arc::clone(pacer);
+        let mut runner = ArmRunner::new(index, &arm.name, deployment.clone(), target, dialect, is_baseline, pacer);
         runner.down = down;
         runners.push(runner);
     }
@@ -172,7 +177,7 @@ async fn probe_one(
     let mut last_said = String::new();
     let mut waiting = |reason: &str| {
         if reason != last_said {
-            eprintln!("waiting for `{arm}`: {reason}");
+            say!("waiting for `{arm}`: {reason}");
             reason.clone_into(&mut last_said);
         }
     };
@@ -192,7 +197,7 @@ async fn probe_one(
             if is_baseline || matches!(error, ProbeError::Auth { .. }) {
                 return Err(EndReason::Aborted(message));
             }
-            eprintln!("warning: {message}");
+            say!("warning: {message}");
             let outcome = match error {
                 ProbeError::WrongModel { .. } => Outcome::BadRequest,
                 _ => Outcome::Unreachable,

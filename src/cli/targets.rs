@@ -37,6 +37,11 @@ pub fn start(live: &Suite, plan: &Plan, world: &Arc<dyn World>) -> Result<BTreeM
     Ok(endpoints)
 }
 
+/// Whether every key that the suite names is there: said before anything is made or sent.
+pub fn check_keys(live: &Suite, world: &Arc<dyn World>) -> Result<(), CliError> {
+    live.deployments.iter().try_for_each(|deployment| key(deployment, world).map(|_| ()))
+}
+
 fn key(deployment: &Deployment, world: &Arc<dyn World>) -> Result<Option<String>, CliError> {
     let Some(variable) = &deployment.api_key_env else { return Ok(None) };
     let missing = || CliError::MissingKey { deployment: deployment.name.clone(), variable: variable.clone() };

@@ -1,6 +1,9 @@
 //! One arm's part: its lanes, its slots, and what it has shown so far.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rust_decimal::Decimal;
 
 use super::attempt::{self, Context};
 use super::dispatcher::Shared;
@@ -12,8 +15,17 @@ use super::retry;
 use super::slot::{Prepared, SlotWork};
 use crate::deploy::{Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Target};
 use crate::plan::{Message, Phase, Unit, truncate};
-use crate::spec::{Deployment, Load, Start};
+use crate::spec::{Deployment, Load, Start, money};
 use crate::units::{Id, Mono};
+
+/// A baseline that answered and cannot be connected to any more, this often and this long, is lost.
+const LOST_CONNECTIONS: u32 = 8;
+const LOST_AFTER: Duration = Duration::from_secs(10);
+/// Between two looks at a baseline that may come back.
+const LOST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Fewer characters for a token than English has, so that the reserve is on the safe side.
+const RESERVED_CHARS_PER_TOKEN: u64 = 3;
 
 /// A candidate that refuses this many requests in a row, and has answered none, is not asked further.
 const REFUSALS_MAX: u32 = 8;
@@ -27,7 +39,10 @@ pub struct ArmRunner {
     /// A fault here means that nothing can be compared.
     pub is_baseline: bool,
     lanes: Vec<Box<dyn Lane>>,
-    pacer: Pacer,
+    /// Shared by all arms of the deployment: its limits are the server's, not an arm's.
+    pacer: Arc<Mutex<Pacer>>,
+    /// Connections that failed in a row after the arm had answered, and since when.
+    lost: Option<(u32, Mono)>,
     /// Jobs that may be offered and not settled: two for each lane.
     offers_max: usize,
     /// Median E2E of the arm's last slot or warm-up.
@@ -54,8 +69,8 @@ impl ArmRunner {
         target: Arc<Target>,
         dialect: &'static dyn Dialect,
         is_baseline: bool,
+        pacer: Arc<Mutex<Pacer>>,
     ) -> ArmRunner {
-        let pacer = Pacer::new(deployment.limits);
         ArmRunner {
             index,
             name: name.to_owned(),
@@ -65,6 +80,7 @@ impl ArmRunner {
             is_baseline,
             lanes: Vec::new(),
             pacer,
+            lost: None,
             offers_max: 1,
             service_ns: None,
             answered: false,
@@ -134,6 +150,9 @@ impl ArmRunner {
                     self.settle(shared, &mut work, done).await;
                 }
                 () = sleep_until(shared, next_offer) => {}
+                () = sleep_until(shared, shared.budget.ends_at()) => {
+                    shared.stop.request(EndReason::Budget(shared.budget.time_is_over()));
+                }
                 // A spent budget: nothing more is offered; what is in flight ends first.
                 () = shared.stop.requested(), if work.in_flight() == 0 => break,
             }
@@ -174,21 +193,35 @@ impl ArmRunner {
                 return None;
             }
             let due = work.next_due()?;
-            let at = due.max(self.pacer.next_at(now));
+            let at = due.max(self.pacer().next_at(now));
             if at > now {
                 return Some(at);
             }
             if shared.stop.reason().is_some() {
                 return None;
             }
-            if let Err(reason) = shared.budget.take_request(now) {
+            let reserve = self.reserve(shared, work.peek()?);
+            if let Err(reason) = shared.budget.take_request(now, reserve) {
                 shared.stop.request(EndReason::Budget(reason));
                 return None;
             }
             let prepare = |unit: &Unit| prepare(shared, &self.deployment, &self.target, self.dialect, unit);
             exchange.offer(work.take(prepare)?);
-            self.pacer.sent(now);
+            self.pacer().sent(now);
         }
+    }
+
+    fn pacer(&self) -> MutexGuard<'_, Pacer> {
+        self.pacer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a request may cost at most: held back from the budget while it is in flight. Prompt tokens are estimated.
+    fn reserve(&self, shared: &Shared, unit: &Unit) -> Decimal {
+        let Some(price) = &self.deployment.price else { return Decimal::ZERO };
+        let characters: u64 = messages_of(shared, unit).iter().map(|m| m.content.chars().count() as u64).sum();
+        let input = characters.div_ceil(RESERVED_CHARS_PER_TOKEN);
+        let output = u64::from(self.deployment.sampling.max_tokens);
+        money::spend(price, Some(input), Some(0), Some(output)).unwrap_or_default()
     }
 
     /// Reads a result, records it, and decides whether it is asked again.
@@ -202,7 +235,11 @@ impl ArmRunner {
             Phase::Warmup => None,
             Phase::Measured => retry::pause(&shared.live.retry, outcome, done.attempt, unit.id, retry_after_s),
         };
-        let pause = pause.filter(|_| shared.stop.reason().is_none() && !quota);
+        let now = shared.clock.now();
+        let waiting = self.is_lost(now, &done.exchanged).then_some(LOST_PAUSE);
+        let pause = waiting.or(pause).filter(|_| shared.stop.reason().is_none() && !quota);
+        // What ends the run is no outcome of the unit: a resumed run asks it again.
+        let ends_run = quota || waiting.is_some() || self.ends_run(outcome);
         let context = Context {
             unit,
             arm: &self.name,
@@ -210,13 +247,13 @@ impl ArmRunner {
             session: shared.session,
             lane: done.lane,
             attempt: done.attempt,
-            last: pause.is_none(),
+            last: pause.is_none() && !ends_run,
             sent_prompt_hash: prepared.sent_prompt_hash,
             truncated_chars: prepared.truncated_chars,
         };
         let attempt = attempt::of_exchange(&context, &done.exchanged, reply);
-        let now = shared.clock.now();
-        self.account(shared, now, &attempt);
+        let reserve = self.reserve(shared, unit);
+        self.account(shared, now, &attempt, reserve);
         match pause {
             Some(pause) => work.again(done.position, now.plus(pause)),
             None => work.settled(done.position),
@@ -228,23 +265,52 @@ impl ArmRunner {
             shared.stop.request(EndReason::Aborted(reason));
         }
         self.watch_health(shared, outcome, &message);
+        self.watch_loss(shared, now, &message);
+    }
+
+    /// Whether the baseline, which has answered before, cannot be connected to at the moment.
+    fn is_lost(&mut self, now: Mono, exchanged: &Exchanged) -> bool {
+        if !never_connected(exchanged) {
+            self.lost = None;
+            return false;
+        }
+        if !self.answered || !self.is_baseline {
+            return false;
+        }
+        let (count, since) = self.lost.unwrap_or((0, now));
+        self.lost = Some((count + 1, since));
+        true
+    }
+
+    fn watch_loss(&mut self, shared: &Shared, now: Mono, message: &str) {
+        let Some((count, since)) = self.lost else { return };
+        let long = now.since(since).is_some_and(|ns| u128::from(ns) >= LOST_AFTER.as_nanos());
+        if count >= LOST_CONNECTIONS && long {
+            let reason = format!("the baseline `{}` has answered and is gone: {message}", self.name);
+            shared.stop.request(EndReason::Aborted(reason));
+        }
+    }
+
+    /// Outcomes after which nothing can be concluded from this arm, so that the run ends.
+    fn ends_run(&self, outcome: Outcome) -> bool {
+        outcome == Outcome::Auth || self.is_baseline && matches!(outcome, Outcome::BadRequest | Outcome::Unreachable)
     }
 
     /// A connection that never stood is no answer of this deployment at all.
     fn judge(&self, mut reply: Reply, exchanged: &Exchanged) -> Reply {
-        let never_connected = matches!(&exchanged.end, EndOfBody::Broken(error) if error.before_connection());
-        if never_connected {
+        if never_connected(exchanged) {
             reply.outcome = if self.answered { Outcome::Transport } else { Outcome::Unreachable };
         }
         reply
     }
 
-    fn account(&mut self, shared: &Shared, now: Mono, attempt: &Attempt) {
+    /// Settles what the attempt cost. Where nobody can say, its reserve counts as spent.
+    fn account(&mut self, shared: &Shared, now: Mono, attempt: &Attempt, reserve: Decimal) {
         let usage = attempt.usage;
-        self.pacer.spent(now, usage.prompt_tokens.unwrap_or(0) + usage.completion_tokens.unwrap_or(0));
-        if let Some(usd) = shared.spend_of(&self.deployment, attempt) {
-            shared.budget.spend(usd);
-        }
+        let tokens = usage.prompt_tokens.unwrap_or(0).saturating_add(usage.completion_tokens.unwrap_or(0));
+        self.pacer().spent(now, tokens);
+        let spent = shared.spend_of(&self.deployment, attempt).unwrap_or(reserve);
+        shared.budget.settle(reserve, spent);
     }
 
     fn watch_health(&mut self, shared: &Shared, outcome: Outcome, message: &str) {
@@ -309,6 +375,19 @@ impl ArmRunner {
     }
 }
 
+/// Whether no connection stood at all.
+fn never_connected(exchanged: &Exchanged) -> bool {
+    matches!(&exchanged.end, EndOfBody::Broken(error) if error.before_connection())
+}
+
+/// The unit's messages before truncation, environment filled in.
+fn messages_of<'a>(shared: &'a Shared, unit: &Unit) -> &'a [Message] {
+    match unit.phase {
+        Phase::Warmup => shared.plan.warmup.get(unit.sample as usize).map(Vec::as_slice).unwrap_or_default(),
+        Phase::Measured => shared.plan.live_messages(unit.sample),
+    }
+}
+
 async fn sleep_until(shared: &Shared, at: Option<Mono>) {
     match at {
         Some(at) => shared.clock.sleep_until(at).await,
@@ -324,10 +403,7 @@ fn service_ns(exchanged: &Exchanged) -> Option<u64> {
 
 /// The bytes of a unit: the arm's sampling with the unit's own seed, the prompt cut as the deployment says.
 fn prepare(shared: &Shared, deployment: &Deployment, target: &Target, dialect: &dyn Dialect, unit: &Unit) -> Prepared {
-    let messages: &[Message] = match unit.phase {
-        Phase::Warmup => shared.plan.warmup.get(unit.sample as usize).map(Vec::as_slice).unwrap_or_default(),
-        Phase::Measured => shared.plan.live_messages(unit.sample),
-    };
+    let messages = messages_of(shared, unit);
     let cut = deployment.context.as_ref().and_then(|context| truncate::truncate(messages, context));
     let (messages, truncated_chars) = cut.map_or_else(|| (messages.to_vec(), 0), |(m, n)| (m, n));
     let task = shared.live.task(shared.task_of(unit));

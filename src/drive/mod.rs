@@ -20,6 +20,6 @@ mod stop;
 pub use arm::ArmRunner;
 pub use dispatcher::{Shared, drive};
 pub use event::{Attempt, EndReason, Event, Finding, Severity, Timeline};
-pub use pacer::BudgetState;
+pub use pacer::{BudgetState, Pacer, Used};
 pub use sink::{EventSink, Message};
 pub use stop::Stop;

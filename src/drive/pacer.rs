@@ -1,7 +1,7 @@
 //! What holds a request back beside the load itself: a deployment's rate limits and the run's budget.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rust_decimal::Decimal;
 
@@ -54,44 +54,79 @@ impl Pacer {
     }
 }
 
+/// What earlier sessions of a run have used of its budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    pub requests: u64,
+    pub usd: Decimal,
+    pub time_ns: u64,
+}
+
 /// The run's budget, shared by all arms.
 #[derive(Debug)]
 pub struct BudgetState {
     budget: Budget,
-    requests: AtomicU64,
-    /// Micro-dollars, rounded up: enough for a limit, not for a bill.
-    micro_usd: AtomicU64,
+    /// Time that earlier sessions took.
+    before_ns: u64,
+    state: Mutex<Money>,
+}
+
+#[derive(Debug)]
+struct Money {
+    requests: u64,
+    spent: Decimal,
+    /// The most that requests in flight may still cost.
+    reserved: Decimal,
 }
 
 impl BudgetState {
-    pub fn new(budget: Budget) -> BudgetState {
-        BudgetState { budget, requests: AtomicU64::new(0), micro_usd: AtomicU64::new(0) }
+    pub fn new(budget: Budget, used: Used) -> BudgetState {
+        let state = Money { requests: used.requests, spent: used.usd, reserved: Decimal::ZERO };
+        BudgetState { budget, before_ns: used.time_ns, state: Mutex::new(state) }
     }
 
-    /// Takes one request from the budget; the reason where none is left.
-    pub fn take_request(&self, now: Mono) -> Result<(), String> {
-        let made = self.requests.fetch_add(1, Ordering::Relaxed);
+    /// Takes one request from the budget, with the most that it may cost; the reason where none is left.
+    pub fn take_request(&self, now: Mono, reserve: Decimal) -> Result<(), String> {
+        let mut state = self.lock();
         if let Some(limit) = self.budget.requests
-            && made >= limit
+            && state.requests >= limit
         {
             return Err(format!("budget.requests: {limit} requests are made"));
         }
-        if let Some(limit) = self.budget.time
-            && u128::from(now.0) >= limit.0.as_nanos()
+        if self.ends_at().is_some_and(|end| now >= end) {
+            return Err(self.time_is_over());
+        }
+        if let Some(limit) = self.budget.usd
+            && state.spent + state.reserved + reserve > limit
         {
-            return Err(format!("budget.time: {limit} are over"));
+            let spent = state.spent.round_dp(6).normalize();
+            return Err(format!("budget.usd: {spent} of {limit} USD are spent, and the next request may go over"));
         }
-        let spent = Decimal::from(self.micro_usd.load(Ordering::Relaxed)) / Decimal::from(1_000_000);
-        match self.budget.usd {
-            Some(limit) if spent >= limit => Err(format!("budget.usd: {limit} USD are spent")),
-            _ => Ok(()),
-        }
+        state.requests += 1;
+        state.reserved += reserve;
+        Ok(())
     }
 
-    pub fn spend(&self, usd: Decimal) {
-        let micro = (usd * Decimal::from(1_000_000)).ceil();
-        let micro = u64::try_from(micro).unwrap_or(0);
-        self.micro_usd.fetch_add(micro, Ordering::Relaxed);
+    /// Gives a request's reserve back and counts what it cost.
+    pub fn settle(&self, reserve: Decimal, spent: Decimal) {
+        let mut state = self.lock();
+        state.reserved = (state.reserved - reserve).max(Decimal::ZERO);
+        state.spent = state.spent.checked_add(spent).unwrap_or(Decimal::MAX);
+    }
+
+    /// When `budget.time` is over, on this session's clock.
+    pub fn ends_at(&self) -> Option<Mono> {
+        let limit = u64::try_from(self.budget.time?.0.as_nanos()).unwrap_or(u64::MAX);
+        Some(Mono(limit.saturating_sub(self.before_ns)))
+    }
+
+    pub fn time_is_over(&self) -> String {
+        let limit = self.budget.time.map(|limit| limit.to_string()).unwrap_or_default();
+        format!("budget.time: {limit} are over")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Money> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,17 +157,26 @@ mod tests {
 
     #[test]
     fn each_budget_ends_the_run_with_its_reason() {
-        let budget = Budget { requests: Some(1), ..Budget::default() };
-        let state = BudgetState::new(budget);
-        assert!(state.take_request(Mono(0)).is_ok());
-        assert!(state.take_request(Mono(0)).unwrap_err().contains("budget.requests"));
-        let state = BudgetState::new(Budget { time: Some(Span::from_ms(5)), ..Budget::default() });
-        assert!(state.take_request(Mono(4_999_999)).is_ok());
-        assert!(state.take_request(Mono(5_000_000)).unwrap_err().contains("budget.time"));
-        let state = BudgetState::new(Budget { usd: Some(Decimal::new(1, 2)), ..Budget::default() });
-        state.spend(Decimal::new(5, 3));
-        assert!(state.take_request(Mono(0)).is_ok());
-        state.spend(Decimal::new(5, 3));
-        assert!(state.take_request(Mono(0)).unwrap_err().contains("budget.usd"));
+        let zero = Decimal::ZERO;
+        let state = BudgetState::new(Budget { requests: Some(1), ..Budget::default() }, Used::default());
+        assert!(state.take_request(Mono(0), zero).is_ok());
+        assert!(state.take_request(Mono(0), zero).unwrap_err().contains("budget.requests"));
+        let time = Budget { time: Some(Span::from_ms(5)), ..Budget::default() };
+        let state = BudgetState::new(time, Used { time_ns: 1_000_000, ..Used::default() });
+        assert!(state.take_request(Mono(3_999_999), zero).is_ok());
+        assert!(state.take_request(Mono(4_000_000), zero).unwrap_err().contains("budget.time"));
+    }
+
+    #[test]
+    fn money_in_flight_is_held_back() {
+        let cents = |n: i64| Decimal::new(n, 2);
+        let state = BudgetState::new(Budget { usd: Some(cents(10)), ..Budget::default() }, Used::default());
+        assert!(state.take_request(Mono(0), cents(6)).is_ok());
+        assert!(state.take_request(Mono(0), cents(6)).is_err(), "two requests of 6 cents do not fit into 10");
+        state.settle(cents(6), cents(1));
+        assert!(state.take_request(Mono(0), cents(6)).is_ok());
+        let resumed = Used { usd: cents(8), ..Used::default() };
+        let state = BudgetState::new(Budget { usd: Some(cents(10)), ..Budget::default() }, resumed);
+        assert!(state.take_request(Mono(0), cents(6)).unwrap_err().contains("0.08 of 0.10"));
     }
 }

@@ -53,6 +53,12 @@ impl SlotWork {
         self.due.first().map(|(at, _)| *at)
     }
 
+    /// The next waiting unit.
+    pub fn peek(&self) -> Option<&Unit> {
+        let (_, position) = self.due.first()?;
+        self.entries.get(*position).map(|entry| &entry.unit)
+    }
+
     /// Takes the next waiting unit as a job.
     pub fn take(&mut self, prepare: impl FnOnce(&Unit) -> Prepared) -> Option<Job> {
         let (_, position) = self.due.pop_first()?;

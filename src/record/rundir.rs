@@ -38,6 +38,12 @@ impl RunDir {
         Ok(dir)
     }
 
+    /// Puts another plan in the place of one of which nothing was measured.
+    pub fn replace_plan(&self, plan: &Plan) -> Result<(), RecordError> {
+        self.write_samples(&plan.samples)?;
+        self.write_json("plan.json", plan)
+    }
+
     /// Opens a recorded run.
     pub fn open(path: &Path) -> Result<RunDir, RecordError> {
         let dir = RunDir { path: path.to_owned() };

@@ -88,10 +88,14 @@ pub fn questions(n: usize) -> Vec<(String, String)> {
 
 /// A server on a free loopback port that answers the questions as its profile says.
 pub fn server(profile: Value) -> Server {
+    server_at(profile, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+}
+
+/// The same at an address.
+pub fn server_at(profile: Value, listen: SocketAddr) -> Server {
     let mut fields = json!({"ttft_ms": {"fixed": 2.0}, "token_gap_ms": {"fixed": 0.5}});
     fields.as_object_mut().unwrap().extend(profile.as_object().unwrap().clone());
     let entries = questions(400).into_iter().map(|(q, a)| Entry::new(q, a)).collect();
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let profile = Profile::from_value(fields).unwrap();
     Server::start(profile, AnswerBook::from_entries(entries), 7, listen, Clock::start()).unwrap()
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::kit::{Dir, api, server, suite};
+use crate::kit::{Dir, api, server, server_at, suite};
 
 /// Final measured attempts by unit.
 fn finals(journal: &str) -> HashMap<String, u32> {
@@ -81,6 +81,51 @@ fn a_killed_run_is_repaired_and_taken_up() {
     let after = finals(&dir.read("run/journal.jsonl"));
     assert_eq!(after.len(), 160);
     assert!(after.values().all(|&count| count == 1));
+}
+
+#[test]
+fn a_baseline_that_goes_away_ends_the_run_and_a_resume_asks_the_rest() {
+    let dir = Dir::new();
+    let server = slow_suite(&dir);
+    let address = server.addr();
+    let child = start(&dir);
+    drop(server);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("`base` has answered and is gone"), "{said}");
+    let before = finals(&dir.read("run/journal.jsonl"));
+    assert!(before.len() < 160, "units were given up with the server");
+    let _back = server_at(json!({}), address);
+    dir.run(&["run", "--resume", "run"]).exits(0);
+    let summary = dir.json("run/summary.json");
+    let requests = &summary["arms"]["base"]["requests"];
+    // What was in flight when the server went is an error of its own; everything else was asked again.
+    assert!(requests["completed"].as_u64().unwrap() >= 150, "{requests}");
+}
+
+#[test]
+fn a_mended_suite_takes_the_place_of_one_that_never_measured() {
+    let dir = Dir::new();
+    let server = server(json!({"model": "sim-8b"}));
+    dir.write("s.yaml", &suite(12, &api(&server.url()), None, ""));
+    dir.run(&["run", "s.yaml", "--out", "run"]).exits(4).says(&["serves no model"]);
+    dir.write("s.yaml", &suite(12, &api(&server.url()).replace("simulated", "sim-8b"), None, ""));
+    dir.run(&["run", "s.yaml", "--resume", "run"]).exits(0).says(&["goes on with the new one"]);
+    assert_eq!(dir.json("run/summary.json")["arms"]["base"]["requests"]["completed"], 12);
+}
+
+#[test]
+fn a_budget_counts_over_all_sessions() {
+    let dir = Dir::new();
+    let server = server(json!({}));
+    dir.write("s.yaml", &suite(60, &api(&server.url()), None, "budget: {requests: 30}\n"));
+    dir.run(&["run", "s.yaml", "--out", "run"]).says(&["budget.requests"]);
+    assert_eq!(server.stats().requests, 30);
+    dir.run(&["run", "--resume", "run"]).says(&["budget.requests"]);
+    assert_eq!(server.stats().requests, 30, "the budget began anew");
+    dir.run(&["run", "--resume", "run", "--set", "budget.requests=200"]).exits(0);
+    assert_eq!(dir.json("run/summary.json")["arms"]["base"]["requests"]["completed"], 60);
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! A run in memory: suite text in, events out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use counterpoise::analyze::money::attempt_spend;
 use counterpoise::deploy::simulated::{AnswerBook, Engine, Entry, MemoryTransport, Profile, prompt_text};
 use counterpoise::deploy::{self, Target};
-use counterpoise::drive::{ArmRunner, BudgetState, EndReason, Event, EventSink, Message, Shared, Stop, drive};
+use counterpoise::drive::{ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Message, Pacer, Shared, Stop, Used, drive};
 use counterpoise::plan::{self, Phase, Plan};
 use counterpoise::spec::{self, LoadOptions, Loaded, SuiteSource};
 use counterpoise::units::Id;
 use counterpoise::world::{FixedWorld, World};
+use rust_decimal::Decimal;
 use serde_json::Value;
 
 /// A suite of `samples` inline rows with two deployments, `base` and `fast`. `more` is appended.
@@ -40,6 +42,7 @@ pub struct Sim {
     engines: Vec<(String, Profile)>,
     interrupt_after: Option<usize>,
     done: HashSet<Id>,
+    price: fn(&spec::Deployment, &Attempt) -> Option<Decimal>,
 }
 
 /// What a run left behind.
@@ -72,7 +75,7 @@ impl Sim {
         std::fs::write(&path, suite).unwrap();
         let loaded = spec::load(SuiteSource::Path(path), &FixedWorld::new(&[]), &LoadOptions::default())
             .unwrap_or_else(|diagnostics| panic!("{}", diagnostics.full(false)));
-        Sim { loaded, engines: Vec::new(), interrupt_after: None, done: HashSet::new() }
+        Sim { loaded, engines: Vec::new(), interrupt_after: None, done: HashSet::new(), price: |_, _| None }
     }
 
     pub fn with(mut self, deployment: &str, profile: Profile) -> Sim {
@@ -83,6 +86,12 @@ impl Sim {
     /// Interrupts the run after so many attempts.
     pub fn interrupted_after(mut self, attempts: usize) -> Sim {
         self.interrupt_after = Some(attempts);
+        self
+    }
+
+    /// Spends money by the deployments' prices.
+    pub fn priced(mut self) -> Sim {
+        self.price = |deployment, attempt| attempt_spend(deployment.price.as_ref()?, attempt);
         self
     }
 
@@ -113,8 +122,8 @@ impl Sim {
             stop: stop.clone(),
             session,
             done: self.done,
-            budget: BudgetState::new(self.loaded.live.budget.clone()),
-            price: |_, _| None,
+            budget: BudgetState::new(self.loaded.live.budget.clone(), Used::default()),
+            price: self.price,
         });
         let consumer = tokio::spawn(collect(messages, stop, self.interrupt_after));
         let arms = arms(&shared);
@@ -149,6 +158,7 @@ async fn collect(
 }
 
 fn arms(shared: &Shared) -> Vec<ArmRunner> {
+    let mut pacers: HashMap<String, Arc<Mutex<Pacer>>> = HashMap::new();
     let arm = |(index, arm): (usize, &plan::Arm)| {
         let deployment = shared.live.deployment(&arm.deployment).unwrap().clone();
         let dialect = deploy::dialect(deployment.api).unwrap();
@@ -164,7 +174,8 @@ fn arms(shared: &Shared) -> Vec<ArmRunner> {
             ca_file: None,
             timeouts: deployment.timeouts,
         });
-        ArmRunner::new(index, &arm.name, deployment, target, dialect, arm.deployment == "base")
+        let pacer = pacers.entry(arm.deployment.clone()).or_insert_with(|| Arc::new(Mutex::new(Pacer::new(deployment.limits))));
+        ArmRunner::new(index, &arm.name, deployment, target, dialect, arm.deployment == "base", Arc::clone(pacer))
     };
     shared.plan.arms.iter().enumerate().map(arm).collect()
 }
