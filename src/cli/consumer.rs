@@ -40,7 +40,17 @@ pub fn spawn(consumer: Consumer, messages: mpsc::Receiver<Message>) -> std::io::
     std::thread::Builder::new().name("recorder".to_owned()).spawn(move || runtime.block_on(consume(consumer, messages)))
 }
 
+/// Stops the run where the consumer ends before the run does, a panic included: nothing is asked that is not recorded.
+struct StopOnExit(Stop);
+
+impl Drop for StopOnExit {
+    fn drop(&mut self) {
+        self.0.request(EndReason::Aborted("the recorder has ended".to_owned()));
+    }
+}
+
 async fn consume(mut consumer: Consumer, mut messages: mpsc::Receiver<Message>) -> Seen {
+    let _guard = StopOnExit(consumer.stop.clone());
     let mut seen = Seen::default();
     // Answers of the running block: graded in the gap, when nothing is measured.
     let mut ungraded: Vec<Attempt> = Vec::new();

@@ -40,6 +40,8 @@ pub enum CliError {
     Analyze(#[from] AnalyzeError),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error("the recorder broke down and the run was stopped; what is in the journal stands")]
+    Recorder,
     #[error("cannot start what the run needs: {0}")]
     Runtime(std::io::Error),
     #[error("{path}: {error}")]
@@ -50,7 +52,7 @@ impl CliError {
     /// Nothing here depends on a deployment: every one is input that cannot be used, or a host that cannot run it.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Runtime(_) => Exit::Invalid,
+            CliError::Runtime(_) | CliError::Recorder => Exit::Invalid,
             _ => Exit::BadInput,
         }
     }

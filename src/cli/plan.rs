@@ -85,7 +85,8 @@ fn limits(plan: &Plan) -> String {
     }
     let budget = &plan.suite.budget;
     if let Some(limit) = budget.requests.filter(|limit| *limit < requests) {
-        let _ = writeln!(text, "  budget.requests {limit} ends the run early: it would ask {requests}, warm-up included");
+        let _ =
+            writeln!(text, "  budget.requests {limit} ends the run early: it would ask {requests}, warm-up included");
     }
     if let Some(limit) = budget.time {
         let _ = writeln!(text, "  budget.time ends the run after {limit}");
@@ -93,7 +94,8 @@ fn limits(plan: &Plan) -> String {
     let of_arm = |arm: &plan::Arm| estimate(plan, plan.suite.deployment(&arm.deployment)?).usd_max;
     let most: Decimal = plan.arms.iter().filter_map(of_arm).sum();
     if let Some(limit) = budget.usd.filter(|limit| *limit < most) {
-        let _ = writeln!(text, "  budget.usd {limit} may end the run early: it can cost up to {} USD", most.round_dp(4));
+        let _ =
+            writeln!(text, "  budget.usd {limit} may end the run early: it can cost up to {} USD", most.round_dp(4));
     }
     text
 }

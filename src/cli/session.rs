@@ -73,7 +73,7 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
     let reason = runtime.block_on(session_events(&shared, &arms, &endpoints, world));
     // The last sender goes with `shared`; then the consumer writes what is left and ends.
     drop(shared);
-    let seen = consumer.join().unwrap_or_default();
+    let seen = consumer.join().map_err(|_| CliError::Recorder)?;
     finish_session(seen, &reason)?;
     Ok(Ended { reason })
 }
@@ -158,7 +158,8 @@ async fn probe_arms(
             down
         };
         let target = Arc::clone(&endpoint.target);
-        let pacer = pacers.entry(&arm.deployment).or_insert_with(|| Arc::new(Mutex::new(Pacer::new(deployment.limits))));
+        let pacer =
+            pacers.entry(&arm.deployment).or_insert_with(|| Arc::new(Mutex::new(Pacer::new(deployment.limits))));
         let pacer = Arc::clone(pacer);
         let mut runner = ArmRunner::new(index, &arm.name, deployment.clone(), target, dialect, is_baseline, pacer);
         runner.down = down;

@@ -10,10 +10,10 @@ use super::dispatcher::Shared;
 use super::event::{Attempt, EndReason, Event};
 use super::exchange::{Done, SlotExchange};
 use super::lane::{Crew, CrewContext, open_all};
-use super::pacer::Pacer;
+use super::pacer::{Pacer, Refused};
 use super::retry;
 use super::slot::{Prepared, SlotWork};
-use crate::deploy::{Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Target};
+use crate::deploy::{Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Target, TransportError};
 use crate::plan::{Message, Phase, Unit, truncate};
 use crate::spec::{Deployment, Load, Start, money};
 use crate::units::{Id, Mono};
@@ -26,6 +26,9 @@ const LOST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Fewer characters for a token than English has, so that the reserve is on the safe side.
 const RESERVED_CHARS_PER_TOKEN: u64 = 3;
+
+/// Between two looks at a budget that requests in flight may use up.
+const HELD_BACK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A candidate that refuses this many requests in a row, and has answered none, is not asked further.
 const REFUSALS_MAX: u32 = 8;
@@ -121,8 +124,13 @@ impl ArmRunner {
         let (lanes, failure) = open_all(std::mem::take(&mut self.lanes), &shared.pool).await;
         self.lanes = lanes;
         let Some(error) = failure else { return };
-        if self.answered {
-            // It has answered before: its requests show what is wrong with it now, and are recorded as such.
+        if let TransportError::Local { .. } = error {
+            // This host ran short: nothing that follows would be the deployment's doing.
+            shared.stop.request(EndReason::Aborted(format!("this host cannot open the connections it needs: {error}")));
+            return;
+        }
+        if self.answered || self.lanes.iter().any(|lane| lane.is_open()) {
+            // It is there: its requests show what is wrong with it now, and are recorded as such.
             return;
         }
         let message = format!("no connection to {}: {error}", self.target.url);
@@ -150,16 +158,27 @@ impl ArmRunner {
                     self.settle(shared, &mut work, done).await;
                 }
                 () = sleep_until(shared, next_offer) => {}
-                () = sleep_until(shared, shared.budget.ends_at()) => {
+                () = sleep_until(shared, shared.budget.ends_at()), if shared.stop.reason().is_none() => {
                     shared.stop.request(EndReason::Budget(shared.budget.time_is_over()));
                 }
+                () = crew.watch() => break,
                 // A spent budget: nothing more is offered; what is in flight ends first.
                 () = shared.stop.requested(), if work.in_flight() == 0 => break,
             }
         }
-        self.lanes = crew.dismiss().await;
+        let crew = crew.dismiss().await;
+        self.lanes = crew.lanes;
         while let Ok(done) = results.try_recv() {
             self.settle(shared, &mut work, done).await;
+        }
+        if crew.lost_a_task {
+            shared
+                .stop
+                .request(EndReason::Aborted("a lane's task was lost; this is a defect of the harness".to_owned()));
+        }
+        // Jobs that were offered and never came back: never sent, or given up with the run.
+        for unit in work.unsettled_offers() {
+            shared.budget.settle(self.reserve(shared, unit), Decimal::ZERO);
         }
         service.sort_unstable();
         self.service_ns = service.get(service.len() / 2).copied().or(self.service_ns);
@@ -201,9 +220,13 @@ impl ArmRunner {
                 return None;
             }
             let reserve = self.reserve(shared, work.peek()?);
-            if let Err(reason) = shared.budget.take_request(now, reserve) {
-                shared.stop.request(EndReason::Budget(reason));
-                return None;
+            match shared.budget.take_request(now, reserve) {
+                Ok(()) => {}
+                Err(Refused::HeldBack) => return Some(now.plus(HELD_BACK_PAUSE)),
+                Err(Refused::Spent(reason)) => {
+                    shared.stop.request(EndReason::Budget(reason));
+                    return None;
+                }
             }
             let prepare = |unit: &Unit| prepare(shared, &self.deployment, &self.target, self.dialect, unit);
             exchange.offer(work.take(prepare)?);
@@ -237,9 +260,11 @@ impl ArmRunner {
         };
         let now = shared.clock.now();
         let waiting = self.is_lost(now, &done.exchanged).then_some(LOST_PAUSE);
-        let pause = waiting.or(pause).filter(|_| shared.stop.reason().is_none() && !quota);
-        // What ends the run is no outcome of the unit: a resumed run asks it again.
-        let ends_run = quota || waiting.is_some() || self.ends_run(outcome);
+        let wanted = waiting.or(pause);
+        let pause = wanted.filter(|_| shared.stop.reason().is_none() && !quota);
+        // What ends the run is no outcome of the unit, nor is a retry that the run's end prevents: a resumed run asks
+        // it again.
+        let ends_run = quota || self.ends_run(outcome) || wanted.is_some() && pause.is_none();
         let context = Context {
             unit,
             arm: &self.name,
@@ -344,11 +369,9 @@ impl ArmRunner {
         }
     }
 
+    /// Only what the dialect cannot know: the variable's name.
     fn key_hint(&self) -> String {
-        match &self.deployment.api_key_env {
-            Some(name) => format!(" (the key comes from ${name}; check it)"),
-            None => " (no `api_key_env` is set; name the variable that holds the key)".to_owned(),
-        }
+        self.deployment.api_key_env.as_ref().map(|name| format!(" (it comes from ${name})")).unwrap_or_default()
     }
 
     /// Gives each unit the outcome that the arm's refusal implies, without sending it.

@@ -70,6 +70,19 @@ impl SlotExchange {
         self.changed.notify_waiters();
     }
 
+    /// Resolves when the slot is closed.
+    pub async fn closed(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.lock().closed {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

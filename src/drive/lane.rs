@@ -27,7 +27,15 @@ pub struct Crew {
     context: CrewContext,
     waiting: Vec<(u32, Box<dyn Lane>)>,
     working: JoinSet<Box<dyn Lane>>,
+    done: Vec<Box<dyn Lane>>,
+    lost_a_task: bool,
     total: u32,
+}
+
+/// What is left of a crew.
+pub struct Dismissed {
+    pub lanes: Vec<Box<dyn Lane>>,
+    pub lost_a_task: bool,
 }
 
 impl Crew {
@@ -35,7 +43,7 @@ impl Crew {
         let total = lanes.len() as u32;
         let mut waiting: Vec<_> = (0..total).zip(lanes).collect();
         waiting.reverse();
-        Crew { context, waiting, working: JoinSet::new(), total }
+        Crew { context, waiting, working: JoinSet::new(), done: Vec::new(), lost_a_task: false, total }
     }
 
     /// Starts the first waiting lane now.
@@ -57,14 +65,33 @@ impl Crew {
         !self.waiting.is_empty()
     }
 
+    /// Resolves where a lane's task was lost while the slot runs: its job would never come back. Lanes end on their own
+    /// only when the slot is closed or the run is cancelled.
+    pub async fn watch(&mut self) {
+        loop {
+            match self.working.join_next().await {
+                Some(Ok(lane)) => self.done.push(lane),
+                Some(Err(_)) => {
+                    self.lost_a_task = true;
+                    return;
+                }
+                None => return std::future::pending().await,
+            }
+        }
+    }
+
     /// Ends the slot and gives the lanes back. A lane whose task was lost is left out and opened anew next time.
-    pub async fn dismiss(mut self) -> Vec<Box<dyn Lane>> {
+    pub async fn dismiss(mut self) -> Dismissed {
         self.context.exchange.close();
         let mut lanes: Vec<Box<dyn Lane>> = self.waiting.into_iter().map(|(_, lane)| lane).collect();
+        lanes.append(&mut self.done);
         while let Some(joined) = self.working.join_next().await {
-            lanes.extend(joined.ok());
+            match joined {
+                Ok(lane) => lanes.push(lane),
+                Err(_) => self.lost_a_task = true,
+            }
         }
-        lanes
+        Dismissed { lanes, lost_a_task: self.lost_a_task }
     }
 
     fn spawn(&mut self, id: u32, lane: Box<dyn Lane>, at: Mono) {
@@ -77,6 +104,7 @@ async fn work(context: CrewContext, id: u32, mut lane: Box<dyn Lane>, start_at: 
     tokio::select! {
         () = context.clock.sleep_until(start_at) => {}
         () = context.stop.cancelled() => return lane,
+        () = context.exchange.closed() => return lane,
     }
     loop {
         let job = tokio::select! {

@@ -62,6 +62,15 @@ pub struct Used {
     pub time_ns: u64,
 }
 
+/// Why a request may not be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The budget is spent, and how.
+    Spent(String),
+    /// Not while the requests in flight may use up what is left.
+    HeldBack,
+}
+
 /// The run's budget, shared by all arms.
 #[derive(Debug)]
 pub struct BudgetState {
@@ -85,22 +94,26 @@ impl BudgetState {
         BudgetState { budget, before_ns: used.time_ns, state: Mutex::new(state) }
     }
 
-    /// Takes one request from the budget, with the most that it may cost; the reason where none is left.
-    pub fn take_request(&self, now: Mono, reserve: Decimal) -> Result<(), String> {
+    /// Takes one request from the budget, with the most that it may cost.
+    pub fn take_request(&self, now: Mono, reserve: Decimal) -> Result<(), Refused> {
         let mut state = self.lock();
         if let Some(limit) = self.budget.requests
             && state.requests >= limit
         {
-            return Err(format!("budget.requests: {limit} requests are made"));
+            return Err(Refused::Spent(format!("budget.requests: {limit} requests are made")));
         }
         if self.ends_at().is_some_and(|end| now >= end) {
-            return Err(self.time_is_over());
+            return Err(Refused::Spent(self.time_is_over()));
         }
-        if let Some(limit) = self.budget.usd
-            && state.spent + state.reserved + reserve > limit
-        {
-            let spent = state.spent.round_dp(6).normalize();
-            return Err(format!("budget.usd: {spent} of {limit} USD are spent, and the next request may go over"));
+        if let Some(limit) = self.budget.usd {
+            if state.spent + reserve > limit {
+                let spent = state.spent.round_dp(6).normalize();
+                let reason = format!("budget.usd: {spent} of {limit} USD are spent, and the next request may go over");
+                return Err(Refused::Spent(reason));
+            }
+            if state.spent + state.reserved + reserve > limit {
+                return Err(Refused::HeldBack);
+            }
         }
         state.requests += 1;
         state.reserved += reserve;
@@ -155,16 +168,23 @@ mod tests {
         assert_eq!(pacer.next_at(Mono(6)), Mono(60 * SECOND + 5));
     }
 
+    fn spent(refused: Result<(), Refused>) -> String {
+        match refused {
+            Err(Refused::Spent(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn each_budget_ends_the_run_with_its_reason() {
         let zero = Decimal::ZERO;
         let state = BudgetState::new(Budget { requests: Some(1), ..Budget::default() }, Used::default());
         assert!(state.take_request(Mono(0), zero).is_ok());
-        assert!(state.take_request(Mono(0), zero).unwrap_err().contains("budget.requests"));
+        assert!(spent(state.take_request(Mono(0), zero)).contains("budget.requests"));
         let time = Budget { time: Some(Span::from_ms(5)), ..Budget::default() };
         let state = BudgetState::new(time, Used { time_ns: 1_000_000, ..Used::default() });
         assert!(state.take_request(Mono(3_999_999), zero).is_ok());
-        assert!(state.take_request(Mono(4_000_000), zero).unwrap_err().contains("budget.time"));
+        assert!(spent(state.take_request(Mono(4_000_000), zero)).contains("budget.time"));
     }
 
     #[test]
@@ -172,11 +192,11 @@ mod tests {
         let cents = |n: i64| Decimal::new(n, 2);
         let state = BudgetState::new(Budget { usd: Some(cents(10)), ..Budget::default() }, Used::default());
         assert!(state.take_request(Mono(0), cents(6)).is_ok());
-        assert!(state.take_request(Mono(0), cents(6)).is_err(), "two requests of 6 cents do not fit into 10");
+        assert_eq!(state.take_request(Mono(0), cents(6)), Err(Refused::HeldBack), "two of 6 cents do not fit into 10");
         state.settle(cents(6), cents(1));
         assert!(state.take_request(Mono(0), cents(6)).is_ok());
         let resumed = Used { usd: cents(8), ..Used::default() };
         let state = BudgetState::new(Budget { usd: Some(cents(10)), ..Budget::default() }, resumed);
-        assert!(state.take_request(Mono(0), cents(6)).unwrap_err().contains("0.08 of 0.10"));
+        assert!(spent(state.take_request(Mono(0), cents(6))).contains("0.08 of 0.10"));
     }
 }

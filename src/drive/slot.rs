@@ -93,6 +93,15 @@ impl SlotWork {
         self.open = self.open.saturating_sub(1);
     }
 
+    /// Units that were offered at least once and have no outcome.
+    pub fn unsettled_offers(&self) -> impl Iterator<Item = &Unit> {
+        let waiting: BTreeSet<usize> = self.due.iter().map(|(_, position)| *position).collect();
+        let offered = move |(position, entry): (usize, &'_ Entry)| {
+            !entry.settled && entry.attempts > 0 && !waiting.contains(&position)
+        };
+        self.entries.iter().enumerate().filter(move |&(p, e)| offered((p, e))).map(|(_, entry)| &entry.unit)
+    }
+
     pub fn into_unsettled(self) -> Vec<Unit> {
         self.entries.into_iter().filter(|e| !e.settled).map(|e| e.unit).collect()
     }

@@ -4,7 +4,8 @@ use tokio::sync::watch;
 
 use super::event::EndReason;
 
-/// Shared by everyone who may stop the run. The first reason holds.
+/// Shared by everyone who may stop the run. The first reason holds, but a hard one takes the place of a spent budget:
+/// who interrupts a run that drains wants it to end now.
 #[derive(Clone)]
 pub struct Stop {
     reason: watch::Sender<Option<EndReason>>,
@@ -19,11 +20,15 @@ impl Default for Stop {
 impl Stop {
     pub fn request(&self, reason: EndReason) {
         self.reason.send_if_modified(|current| {
-            let first = current.is_none();
-            if first {
+            let replaces = match current {
+                None => true,
+                Some(EndReason::Budget(_)) => !matches!(reason, EndReason::Budget(_)),
+                Some(_) => false,
+            };
+            if replaces {
                 *current = Some(reason);
             }
-            first
+            replaces
         });
     }
 

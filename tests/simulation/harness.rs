@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use counterpoise::analyze::money::attempt_spend;
 use counterpoise::deploy::simulated::{AnswerBook, Engine, Entry, MemoryTransport, Profile, prompt_text};
 use counterpoise::deploy::{self, Target};
-use counterpoise::drive::{ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Message, Pacer, Shared, Stop, Used, drive};
+use counterpoise::drive::{
+    ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Message, Pacer, Shared, Stop, Used, drive,
+};
 use counterpoise::plan::{self, Phase, Plan};
 use counterpoise::spec::{self, LoadOptions, Loaded, SuiteSource};
 use counterpoise::units::Id;
@@ -174,7 +176,8 @@ fn arms(shared: &Shared) -> Vec<ArmRunner> {
             ca_file: None,
             timeouts: deployment.timeouts,
         });
-        let pacer = pacers.entry(arm.deployment.clone()).or_insert_with(|| Arc::new(Mutex::new(Pacer::new(deployment.limits))));
+        let pacer =
+            pacers.entry(arm.deployment.clone()).or_insert_with(|| Arc::new(Mutex::new(Pacer::new(deployment.limits))));
         ArmRunner::new(index, &arm.name, deployment, target, dialect, arm.deployment == "base", Arc::clone(pacer))
     };
     shared.plan.arms.iter().enumerate().map(arm).collect()
