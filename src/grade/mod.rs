@@ -20,6 +20,7 @@ mod gold;
 mod grader;
 mod json;
 mod json_scan;
+mod json_work;
 mod judge_outcome;
 mod number;
 mod number_prepare;
