@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::args::{DiagnosticFormat, ValidateArgs};
 use super::exit::Exit;
 use crate::grade;
-use crate::spec::{self, Diagnostics, LoadOptions, Loaded, SuiteSource};
+use crate::spec::{self, Diagnostics, LoadOptions, Loaded, SuiteSource, Task};
 use crate::world::World;
 
 pub fn validate(args: &ValidateArgs, world: &Arc<dyn World>) -> Exit {
@@ -53,10 +53,41 @@ fn check_examples(suite: &str, loaded: &Loaded, format: DiagnosticFormat, world:
                 eprintln!("{suite}: task `{}`: {error}", task.name);
             }
         }
+        failures += check_answers(suite, task);
     }
     let (tasks, deployments) = (loaded.suite.tasks.len(), loaded.suite.deployments.len());
     if failures == 0 {
         super::out(&format!("{suite}: sound ({deployments} deployments, {tasks} tasks, {examples} examples hold)\n"));
     }
     failures == 0
+}
+
+/// Whether every row's expected answer can be used; says which can't, and gives their count.
+fn check_answers(suite: &str, task: &Task) -> usize {
+    let tell = |what: &dyn std::fmt::Display| eprintln!("{suite}: task `{}`: {what}", task.name);
+    let schemas: Vec<_> = task.graders.iter().flat_map(grade::check).collect();
+    schemas.iter().for_each(|error| tell(error));
+    if !schemas.is_empty() {
+        return schemas.len();
+    }
+    let rows = match spec::dataset::read(task, None) {
+        Ok(rows) => rows,
+        Err(error) => {
+            tell(&error);
+            return 1;
+        }
+    };
+    match grade::check_golds(task, &rows, &grade::render) {
+        Ok(found) => {
+            found.listed.iter().for_each(|failure| tell(failure));
+            if found.more > 0 {
+                tell(&format!("{} more expected answers can't be used", found.more));
+            }
+            found.listed.len() + found.more
+        }
+        Err(error) => {
+            tell(&error);
+            1
+        }
+    }
 }
