@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::args::{DiagnosticFormat, ValidateArgs};
 use super::exit::Exit;
 use crate::grade;
-use crate::spec::{self, Diagnostic, Diagnostics, LoadOptions, Loaded, SuiteSource};
+use crate::spec::{self, Diagnostic, Diagnostics, LoadOptions, Loaded, SuiteSource, Task};
 use crate::world::World;
 
 pub fn validate(args: &ValidateArgs, world: &Arc<dyn World>) -> Exit {
@@ -18,7 +18,7 @@ pub fn validate(args: &ValidateArgs, world: &Arc<dyn World>) -> Exit {
                 found.extend(diagnostics.0);
             }
             Ok(loaded) => {
-                let failures = example_failures(suite, &loaded);
+                let failures = grading_failures(suite, &loaded);
                 sound &= failures.is_empty();
                 if failures.is_empty() && args.format != DiagnosticFormat::Json {
                     super::out(&praise(suite, &loaded));
@@ -42,19 +42,47 @@ fn show(found: &Diagnostics, format: DiagnosticFormat, world: &Arc<dyn World>) {
     }
 }
 
-/// Runs the examples of every task; says what each failing one got.
-fn example_failures(suite: &str, loaded: &Loaded) -> Vec<Diagnostic> {
+/// What no reading of the file shows: schemas that do not compile, examples that do not get their verdict, expected
+/// answers that cannot be graded.
+fn grading_failures(suite: &str, loaded: &Loaded) -> Vec<Diagnostic> {
     let mut failures = Vec::new();
-    let mut fail = |task: &str, what: String| {
-        failures.push(Diagnostic::without_place("example", suite, format!("task `{task}`: {what}")));
-    };
     for task in &loaded.live.tasks {
-        match grade::check_examples(task, &grade::render) {
-            Ok(found) => found.into_iter().for_each(|failure| fail(&task.name, failure.to_string())),
-            Err(error) => fail(&task.name, error.to_string()),
+        let mut fail = |code, what: &dyn std::fmt::Display| {
+            failures.push(Diagnostic::without_place(code, suite, format!("task `{}`: {what}", task.name)));
+        };
+        let broken: Vec<_> = task.graders.iter().flat_map(grade::check).collect();
+        broken.iter().for_each(|error| fail("grader", error));
+        if broken.is_empty() {
+            check_examples(task, &mut fail);
+            check_golds(task, &mut fail);
         }
     }
     failures
+}
+
+type Fail<'a> = dyn FnMut(&'static str, &dyn std::fmt::Display) + 'a;
+
+fn check_examples(task: &Task, fail: &mut Fail<'_>) {
+    match grade::check_examples(task, &grade::render) {
+        Ok(found) => found.iter().for_each(|failure| fail("example", failure)),
+        Err(error) => fail("grader", &error),
+    }
+}
+
+fn check_golds(task: &Task, fail: &mut Fail<'_>) {
+    let rows = match spec::dataset::read(task, None) {
+        Ok(rows) => rows,
+        Err(error) => return fail("dataset", &error),
+    };
+    match grade::check_golds(task, &rows, &grade::render) {
+        Ok(found) => {
+            found.listed.iter().for_each(|failure| fail("expected-answer", failure));
+            if found.more > 0 {
+                fail("expected-answer", &format!("{} more expected answers can't be used", found.more));
+            }
+        }
+        Err(error) => fail("grader", &error),
+    }
 }
 
 fn praise(suite: &str, loaded: &Loaded) -> String {

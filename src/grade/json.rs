@@ -18,6 +18,7 @@ use unicode_normalization::UnicodeNormalization;
 use super::gold;
 use super::grader::{AnswerText, FieldRenderer, Grader, clip, no_answer, suite_fault};
 use super::json_scan::{Fault, Json, NOT_A_NUMBER, Read, TOO_DEEP, TRAILING_TEXT, read_document, read_value};
+use super::json_work;
 use super::number::Number;
 use super::score::{Score, Verdict};
 use crate::spec::{Field, JsonSchemaRef, Row};
@@ -28,12 +29,15 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 pub struct JsonGrader {
     /// `Err` says why the schema can't be used; every row is then unscored, never failed.
     schema: Option<Result<Validator, String>>,
+    /// See [`json_work::branching`].
+    branching: u64,
     fields: Option<Field>,
 }
 
 impl JsonGrader {
     pub fn new(schema: Option<&JsonSchemaRef>, fields: Option<Field>) -> JsonGrader {
-        JsonGrader { schema: schema.map(compile_schema), fields }
+        let branching = schema.map_or(0, |schema| json_work::branching(&schema.schema));
+        JsonGrader { schema: schema.map(compile_schema), branching, fields }
     }
 }
 
@@ -71,7 +75,16 @@ impl Grader for JsonGrader {
         if answer.text.len() > MAX_BYTES {
             return no_answer("the reply is too long to be read as JSON");
         }
-        judge(&search(answer.text), schema, expected.as_ref())
+        let found = search(answer.text);
+        if schema.is_some()
+            && let Some((read, _)) = &found.json
+            && !json_work::affordable(self.branching, &read.json.to_value())
+        {
+            return suite_fault(
+                "the schema refers to itself more than once, and the answer is nested too deeply to be validated",
+            );
+        }
+        judge(&found, schema, expected.as_ref())
     }
 }
 
@@ -340,5 +353,23 @@ mod tests {
         let found = measures("{\"a\": 1, \"b\": 3}", Some(schema.clone()), Some(json!({"a": 1, "b": 2})));
         assert_eq!((found["fields"], found["schema_valid"]), (0.5, 0.0));
         assert_eq!(measures("prose", Some(schema), None)["schema_valid"], 0.0);
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_cannot_keep_the_validator_busy() {
+        let recursive = |alternatives: usize| {
+            let refs = vec![json!({"$ref": "#"}); alternatives];
+            let schema = json!({"properties": {"a": {"anyOf": refs}}, "required": ["zz"]});
+            JsonGrader::new(Some(&JsonSchemaRef { source: "inline".to_owned(), schema }), None)
+        };
+        let unscored = |grader: &JsonGrader, depth: usize| {
+            let text = format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+            let answer = AnswerText { text: &text, raw: &text, reasoning: "", finish_reason: None };
+            let itself = |field: &Field, _: &Row| Ok(field.0.clone());
+            matches!(grader.grade(&answer, &Row::new(), &itself), Verdict::Unscored { .. })
+        };
+        assert!(unscored(&recursive(2), 100));
+        assert!(!unscored(&recursive(2), 5));
+        assert!(!unscored(&recursive(1), 100));
     }
 }

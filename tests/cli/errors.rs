@@ -181,3 +181,15 @@ fn plan_sends_nothing_and_says_what_would_be_sent() {
     assert!(!dir.path("runs").exists());
     assert_eq!(questions(40).len(), 40);
 }
+
+#[test]
+fn an_expected_answer_that_cannot_be_graded_is_told_with_its_row() {
+    let dir = Dir::new();
+    let text = "suite: s\ndeployments: {base: {api: simulated}}\ntasks:\n  - name: t\n    prompt: hello\n    \
+                dataset: {file: rows.jsonl}\n    graders: [{numeric: {answer: \"{{ answer }}\"}}]\n";
+    dir.write("s.yaml", text);
+    dir.write("rows.jsonl", "{\"answer\": \"4\"}\n{\"answer\": \"abc\"}\n");
+    dir.run(&["validate", "s.yaml"]).exits(2).says(&["task `t`: row 2: grader `numeric`", "abc"]);
+    dir.write("rows.jsonl", "{\"answer\": \"4\"}\n{\"answer\": \"5\"}\n");
+    dir.run(&["validate", "s.yaml"]).exits(0);
+}
