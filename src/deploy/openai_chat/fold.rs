@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::errors::{Said, excerpt, for_people};
+use super::errors::{Said, excerpt, name};
 use super::wire::{self, Body, Choice, Delta, objects, parse, predicted_so_far, text, timings, usage_anywhere};
 use crate::deploy::dialect::{Arrival, ArrivalKind, Usage};
 use crate::deploy::sse::Event;
@@ -102,10 +102,10 @@ impl Fold {
             self.server_timings = Some(timings);
         }
         if let Some(model) = text(body.model) {
-            self.model = Some(for_people(&model));
+            self.model = Some(name(&model));
         }
         if let Some(fingerprint) = text(body.system_fingerprint) {
-            self.system_fingerprint = Some(for_people(&fingerprint));
+            self.system_fingerprint = Some(name(&fingerprint));
         }
         let counted = usage.and_then(|usage| usage.completion_tokens).or_else(|| predicted_so_far(body.timings));
         for choice in &choices {
@@ -132,7 +132,7 @@ impl Fold {
         self.refusal.push_str(&delta.refusal);
         self.tool_call |= delta.tool_call;
         if let Some(reason) = text(choice.finish_reason) {
-            self.finish_reason = Some(for_people(&reason));
+            self.finish_reason = Some(name(&reason));
             self.finish_at = streamed.then_some(at);
         }
     }
@@ -145,6 +145,7 @@ impl Fold {
         newest.completion_tokens = usage.completion_tokens.or(newest.completion_tokens);
         newest.cached_tokens = usage.cached_tokens.or(newest.cached_tokens);
         newest.reasoning_tokens = usage.reasoning_tokens.or(newest.reasoning_tokens);
+        self.usage = wire::consistent(self.usage);
     }
 }
 
