@@ -332,6 +332,19 @@ fn timings_are_kept_flat_and_names_short() {
 }
 
 #[test]
+fn text_without_end_is_cut() {
+    let half = "é".repeat(1 << 20);
+    let events = [json!({"reasoning": half}), json!({"content": format!("a{half}")}), json!({"content": "more"})];
+    let events: Vec<(u64, Value)> = events.into_iter().map(|event| (1, delta(event))).chain([(2, stop())]).collect();
+    let reply = OpenAiChat.read(&streamed(&events, EndOfBody::Complete));
+    assert_eq!(reply.outcome, Outcome::Malformed);
+    assert!(reply.error.unwrap().contains("more than 4194304 bytes"));
+    assert_eq!((reply.reasoning.len(), reply.text.len()), (2 << 20, (2 << 20) - 1));
+    let whole = OpenAiChat.read(&streamed(&[(1, delta(json!({"content": half}))), (2, stop())], EndOfBody::Complete));
+    assert_eq!(whole.outcome, Outcome::Completed);
+}
+
+#[test]
 fn counts_that_cannot_be_are_unknown() {
     let usage = |usage: Value| {
         let chunk = json!({"choices": [], "usage": usage});
