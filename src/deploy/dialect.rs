@@ -89,7 +89,7 @@ pub struct Reply {
     pub reasoning: String,
     pub finish_reason: Option<String>,
     pub usage: Usage,
-    /// llama.cpp's `timings`, verbatim.
+    /// llama.cpp's `timings`: at most 32 named numbers, none nested.
     pub server_timings: Option<Value>,
     pub system_fingerprint: Option<String>,
     pub model: Option<String>,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::openai_chat::name;
+use super::redact::Secrets;
 use super::transport::Target;
 use crate::units::{Id, Span};
 use crate::world::Clock;
@@ -26,6 +28,8 @@ pub enum ProbeError {
     Auth { url: String, status: u16, hint: String },
     #[error("is not ready after {waited}: {reason}; raise `ready_timeout` if it needs longer")]
     NotReady { waited: Span, reason: String },
+    #[error("shows a certificate at {url} that can't be trusted: {reason}; `tls: ca_file:` names a private authority")]
+    Certificate { url: String, reason: String },
     #[error("serves no model `{wanted}`; it offers {offered}. Write one of these as `model:`, or leave `model` out")]
     WrongModel { wanted: String, offered: String },
     #[error("cannot be asked: {0}")]
@@ -41,6 +45,8 @@ pub struct Ready {
 
 enum Try {
     Ready(Ready),
+    /// Its certificate is not trusted: waiting does not help.
+    Untrusted(String),
     /// Nobody listens, or the host is unknown.
     Refused(String),
     /// It listens and loads.
@@ -54,20 +60,27 @@ pub async fn ready(
     clock: Clock,
     waiting: &mut (dyn FnMut(&str) + Send),
 ) -> Result<Ready, ProbeError> {
-    let client = client(target)?;
+    let secrets = Secrets::of(target);
+    let say = |text: &str| name(&secrets.redact(text));
+    let client = client(target, ready_timeout)?;
     let started = clock.now();
     loop {
-        let tried = attempt(&client, target).await?;
+        let tried = attempt(&client, target, &secrets).await?;
         let waited = Duration::from_nanos(clock.now().since(started).unwrap_or(0));
         match tried {
             Try::Ready(ready) => return Ok(ready),
+            Try::Untrusted(reason) => {
+                return Err(ProbeError::Certificate { url: say(&target.url), reason: say(&reason) });
+            }
             Try::Refused(reason) => {
+                let reason = say(&reason);
                 if waited >= REFUSED_MAX.min(ready_timeout.0) {
-                    return Err(ProbeError::Unreachable { url: target.url.clone(), reason });
+                    return Err(ProbeError::Unreachable { url: say(&target.url), reason });
                 }
                 waiting(&reason);
             }
             Try::Loading(reason) => {
+                let reason = say(&reason);
                 if waited >= ready_timeout.0 {
                     return Err(ProbeError::NotReady { waited: ready_timeout, reason });
                 }
@@ -78,24 +91,34 @@ pub async fn ready(
     }
 }
 
-fn client(target: &Target) -> Result<reqwest::Client, ProbeError> {
+/// How long one look may take: no longer than is waited at all.
+fn look_timeout(ready_timeout: Span) -> Duration {
+    PROBE_TIMEOUT.min(ready_timeout.0).max(Duration::from_millis(1))
+}
+
+fn client(target: &Target, ready_timeout: Span) -> Result<reqwest::Client, ProbeError> {
     let tls = super::sockets::client_config(target.ca_file.as_deref()).map_err(ProbeError::Client)?;
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
-        .timeout(PROBE_TIMEOUT)
+        .timeout(look_timeout(ready_timeout))
         .connect_timeout(target.timeouts.connect.0)
         .build()
         .map_err(|e| ProbeError::Client(e.to_string()))
 }
 
 /// One look at `…/models`: it needs the credentials that a request needs, and names what is served.
-async fn attempt(client: &reqwest::Client, target: &Target) -> Result<Try, ProbeError> {
+async fn attempt(client: &reqwest::Client, target: &Target, secrets: &Secrets) -> Result<Try, ProbeError> {
     let url = format!("{}/models", target.url.trim_end_matches('/'));
     let response = match get(client, target, &url).await {
         Ok(response) => response,
-        Err(error) => return Ok(Try::Refused(describe(&error))),
+        Err(error) => {
+            return Ok(match certificate_fault(&error) {
+                Some(reason) => Try::Untrusted(reason),
+                None => Try::Refused(describe(&error)),
+            });
+        }
     };
     let status = response.status().as_u16();
     match status {
@@ -105,15 +128,15 @@ async fn attempt(client: &reqwest::Client, target: &Target) -> Result<Try, Probe
             } else {
                 "; set `api_key_env` to the name of the variable that holds the key".to_owned()
             };
-            Err(ProbeError::Auth { url, status, hint })
+            Err(ProbeError::Auth { url: name(&secrets.redact(&url)), status, hint })
         }
         502..=504 => Ok(Try::Loading(format!("HTTP {status} from {url}"))),
         _ => {
             let models = json_body(response).await.filter(|_| status == 200);
             if let Some(models) = &models {
-                check_model(target, models)?;
+                check_model(target, models, secrets)?;
             }
-            let fingerprint = fingerprint(client, target, models).await;
+            let fingerprint = plain(fingerprint(client, target, models).await, secrets);
             Ok(Try::Ready(Ready { fingerprint }))
         }
     }
@@ -150,6 +173,41 @@ fn describe(error: &reqwest::Error) -> String {
     if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() }
 }
 
+/// What is wrong with the server's certificate, where that is why it can't be asked.
+fn certificate_fault(error: &reqwest::Error) -> Option<String> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let tls = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()).or_else(|| error.downcast_ref());
+        if let Some(tls @ rustls::Error::InvalidCertificate(_)) = tls {
+            return Some(tls.to_string());
+        }
+        cause = error.source();
+    }
+    None
+}
+
+/// What a server says of itself, as it may be written down: short strings and numbers, and one list of strings.
+fn plain(facts: Value, secrets: &Secrets) -> Value {
+    let scalar = |value: Value| match value {
+        Value::String(text) => Some(Value::String(name(&secrets.redact(&text)))),
+        Value::Number(number) => Some(Value::Number(number)),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    let Value::Object(facts) = facts else { return Value::Object(Map::new()) };
+    let plain = facts.into_iter().filter_map(|(key, value)| {
+        let value = match value {
+            Value::Array(list) => {
+                let strings = list.into_iter().filter(Value::is_string).take(MODELS_TRUSTED);
+                Value::Array(strings.filter_map(scalar).collect())
+            }
+            value => scalar(value)?,
+        };
+        Some((key, value))
+    });
+    Value::Object(plain.collect())
+}
+
 async fn json_body(mut response: reqwest::Response) -> Option<Value> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -161,7 +219,7 @@ async fn json_body(mut response: reqwest::Response) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-fn check_model(target: &Target, models: &Value) -> Result<(), ProbeError> {
+fn check_model(target: &Target, models: &Value, secrets: &Secrets) -> Result<(), ProbeError> {
     let Some(wanted) = &target.model else { return Ok(()) };
     let Some(list) = models.get("data").and_then(Value::as_array) else { return Ok(()) };
     let offered: Vec<&str> = list.iter().filter_map(|m| m.get("id").and_then(Value::as_str)).collect();
@@ -169,7 +227,7 @@ fn check_model(target: &Target, models: &Value) -> Result<(), ProbeError> {
     if known || offered.is_empty() || offered.len() > MODELS_TRUSTED {
         return Ok(());
     }
-    let offered = offered.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
+    let offered = offered.iter().map(|id| format!("`{}`", name(&secrets.redact(id)))).collect::<Vec<_>>().join(", ");
     Err(ProbeError::WrongModel { wanted: wanted.clone(), offered })
 }
 
@@ -207,4 +265,50 @@ async fn fingerprint(client: &reqwest::Client, target: &Target, models: Option<V
 async fn optional(client: &reqwest::Client, target: &Target, url: &str) -> Option<Value> {
     let response = get(client, target, url).await.ok()?;
     if response.status().as_u16() == 200 { json_body(response).await } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::spec::{Api, Timeouts};
+
+    fn target() -> Target {
+        let span = Span::from_ms(1);
+        Target {
+            name: "t".to_owned(),
+            api: Api::OpenaiChat,
+            url: "http://h/v1".to_owned(),
+            model: Some("m".to_owned()),
+            api_key: Some("key-of-the-test".to_owned()),
+            headers: BTreeMap::new(),
+            query: BTreeMap::new(),
+            body: Map::new(),
+            ca_file: None,
+            timeouts: Timeouts { connect: span, first_token: span, between_tokens: span, total: span },
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_of_itself_is_plain_short_and_keyless() {
+        let secrets = Secrets::of(&target());
+        let said = json!({
+            "models": ["m key-of-the-test", {"id": [[1]]}, "\u{1b}[31m"], "n_ctx": 8, "total_slots": [[1]],
+            "version": "v".repeat(999), "build_info": {"a": 1},
+        });
+        let plain = plain(said, &secrets);
+        assert_eq!(plain["models"], json!(["m [redacted]", "\\u{1b}[31m"]));
+        assert_eq!((plain.get("n_ctx"), plain.get("build_info")), (Some(&json!(8)), None));
+        assert_eq!(plain["total_slots"], json!([]));
+        assert!(plain["version"].as_str().unwrap().chars().count() <= 200);
+        let wrong = check_model(&target(), &json!({"data": [{"id": "key-of-the-test"}]}), &secrets).unwrap_err();
+        assert!(wrong.to_string().contains("it offers `[redacted]`"), "{wrong}");
+    }
+
+    #[test]
+    fn one_look_takes_no_longer_than_is_waited() {
+        assert_eq!(look_timeout(Span::from_ms(300)), Duration::from_millis(300));
+        assert_eq!(look_timeout(Span::from_ms(600_000)), PROBE_TIMEOUT);
+    }
 }

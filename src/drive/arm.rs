@@ -13,7 +13,9 @@ use super::lane::{Crew, CrewContext, open_all};
 use super::pacer::{Pacer, Refused};
 use super::retry;
 use super::slot::{Prepared, SlotWork};
-use crate::deploy::{Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Target, TransportError};
+use crate::deploy::{
+    Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Secrets, Target, TransportError,
+};
 use crate::plan::{Message, Phase, Unit, truncate};
 use crate::spec::{Deployment, Load, Start, money};
 use crate::units::{Id, Mono};
@@ -38,6 +40,7 @@ pub struct ArmRunner {
     pub name: String,
     pub deployment: Deployment,
     pub target: Arc<Target>,
+    secrets: Secrets,
     pub dialect: &'static dyn Dialect,
     /// A fault here means that nothing can be compared.
     pub is_baseline: bool,
@@ -78,6 +81,7 @@ impl ArmRunner {
             index,
             name: name.to_owned(),
             deployment,
+            secrets: Secrets::of(&target),
             target,
             dialect,
             is_baseline,
@@ -252,7 +256,7 @@ impl ArmRunner {
         let Some((unit, prepared)) = work.unit(done.position) else {
             return;
         };
-        let reply = self.judge(self.dialect.read(&done.exchanged), &done.exchanged);
+        let reply = self.judge(self.dialect.read(&done.exchanged).redacted(&self.secrets), &done.exchanged);
         let (outcome, retry_after_s, quota) = (reply.outcome, reply.retry_after_s, reply.quota_exhausted);
         let pause = match unit.phase {
             Phase::Warmup => None,

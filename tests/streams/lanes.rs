@@ -405,6 +405,23 @@ async fn a_flood_of_comments_runs_into_first_token() {
 }
 
 #[tokio::test]
+async fn interim_responses_without_end_are_broken_off() {
+    let (listener, address) = listen().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_request(&mut stream).await.unwrap();
+        let flood = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1_000);
+        while stream.write_all(flood.as_bytes()).await.is_ok() {}
+    });
+    let exchanged = ask(address).await;
+    assert!(
+        matches!(&exchanged.end, EndOfBody::Broken(error) if error.to_string().contains("interim")),
+        "{exchanged:?}"
+    );
+    bounded(server).await.unwrap();
+}
+
+#[tokio::test]
 async fn the_host_header_carries_the_port_unless_the_target_sets_it() {
     for (header, wanted) in [(None, None), (Some("models.example"), Some("models.example"))] {
         let (listener, address) = listen().await;

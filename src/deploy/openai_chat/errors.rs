@@ -10,6 +10,8 @@ use crate::deploy::outcome::Outcome;
 
 /// Longest message for people, in characters.
 const MAX_MESSAGE_CHARS: usize = 500;
+/// Longest name (a model, a fingerprint, a finish reason) that is kept, in characters.
+const MAX_NAME_CHARS: usize = 200;
 /// Bytes of a body that are looked at to tell what it is.
 const EXCERPT_BYTES: usize = 4_096;
 /// A pause longer than this is no advice for a run.
@@ -143,8 +145,13 @@ pub(super) fn hint(status: u16) -> Option<&'static str> {
 
 /// Text for people: control and direction-changing characters escaped, what looks like a key masked, at most 500
 /// characters.
-pub(super) fn for_people(message: &str) -> String {
+pub(in crate::deploy) fn for_people(message: &str) -> String {
     within(message, MAX_MESSAGE_CHARS)
+}
+
+/// A name that a server gives, as [`for_people`], at most 200 characters.
+pub(in crate::deploy) fn name(text: &str) -> String {
+    within(text, MAX_NAME_CHARS)
 }
 
 /// A message and what can be done about it, together no longer than any text for people.

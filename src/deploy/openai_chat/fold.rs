@@ -2,11 +2,14 @@
 
 use serde_json::Value;
 
-use super::errors::{Said, excerpt, for_people};
+use super::errors::{Said, excerpt, name};
 use super::wire::{self, Body, Choice, Delta, objects, parse, predicted_so_far, text, timings, usage_anywhere};
 use crate::deploy::dialect::{Arrival, ArrivalKind, Usage};
 use crate::deploy::sse::Event;
 use crate::units::Mono;
+
+/// The most text and reasoning of one answer that is kept.
+pub(super) const MAX_TEXT_BYTES: usize = 4 << 20;
 
 /// What a stream, or a whole answer, has said so far.
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ pub(super) struct Fold {
     pub first_event: Option<Mono>,
     /// The first error object.
     pub said: Option<Said>,
+    /// There was more text than is kept.
+    pub overlong: bool,
     /// `[DONE]` came.
     pub done: bool,
     /// Chunks with choices, whatever they held.
@@ -102,10 +107,10 @@ impl Fold {
             self.server_timings = Some(timings);
         }
         if let Some(model) = text(body.model) {
-            self.model = Some(for_people(&model));
+            self.model = Some(name(&model));
         }
         if let Some(fingerprint) = text(body.system_fingerprint) {
-            self.system_fingerprint = Some(for_people(&fingerprint));
+            self.system_fingerprint = Some(name(&fingerprint));
         }
         let counted = usage.and_then(|usage| usage.completion_tokens).or_else(|| predicted_so_far(body.timings));
         for choice in &choices {
@@ -127,12 +132,18 @@ impl Fold {
             let fresh = self.counted.take(counted);
             self.arrivals.push(Arrival { at, kind: kind(&delta), bytes: bytes(&delta), tokens: tokens.or(fresh) });
         }
-        self.text.push_str(&delta.content);
-        self.reasoning.push_str(&delta.reasoning);
-        self.refusal.push_str(&delta.refusal);
+        let mut room = MAX_TEXT_BYTES.saturating_sub(self.text.len() + self.reasoning.len() + self.refusal.len());
+        let kept = [&mut self.reasoning, &mut self.text, &mut self.refusal];
+        for (kept, fresh) in kept.into_iter().zip([&delta.reasoning, &delta.content, &delta.refusal]) {
+            let fits = &fresh[..fresh.floor_char_boundary(room)];
+            kept.push_str(fits);
+            // What comes after a cut is not the text that follows.
+            self.overlong |= fits.len() < fresh.len();
+            room = if self.overlong { 0 } else { room - fits.len() };
+        }
         self.tool_call |= delta.tool_call;
         if let Some(reason) = text(choice.finish_reason) {
-            self.finish_reason = Some(for_people(&reason));
+            self.finish_reason = Some(name(&reason));
             self.finish_at = streamed.then_some(at);
         }
     }
@@ -145,6 +156,7 @@ impl Fold {
         newest.completion_tokens = usage.completion_tokens.or(newest.completion_tokens);
         newest.cached_tokens = usage.cached_tokens.or(newest.cached_tokens);
         newest.reasoning_tokens = usage.reasoning_tokens.or(newest.reasoning_tokens);
+        self.usage = wire::consistent(self.usage);
     }
 }
 

@@ -13,6 +13,8 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub(super) use errors::name;
+
 use super::dialect::{Dialect, GenRequest, Reply};
 use super::transport::{Exchanged, Target, WireRequest};
 

@@ -1,7 +1,9 @@
 //! From a recorded exchange to what it said and how it ended.
 
+use std::borrow::Cow;
+
 use super::errors::{Said, excerpt, for_people, hint, retry_after_s, with_hint};
-use super::fold::Fold;
+use super::fold::{Fold, MAX_TEXT_BYTES};
 use super::wire;
 use crate::deploy::dialect::Reply;
 use crate::deploy::outcome::Outcome;
@@ -76,6 +78,11 @@ fn answer(exchanged: &Exchanged) -> Reply {
     let streamed = is_stream(exchanged, &body);
     let (outcome, error) =
         if streamed { read_stream(exchanged, &mut fold, &body) } else { read_whole(exchanged, &mut fold, &body) };
+    let (outcome, error) = if fold.overlong {
+        (Outcome::Malformed, Some(format!("the answer has more than {MAX_TEXT_BYTES} bytes of text")))
+    } else {
+        (outcome, error)
+    };
     let error = error.map(|error| for_people(&error));
     let text = if fold.text.is_empty() { std::mem::take(&mut fold.refusal) } else { fold.text };
     Reply {
@@ -234,6 +241,9 @@ fn header<'a>(exchanged: &'a Exchanged, name: &str) -> Option<&'a str> {
     exchanged.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
 }
 
-fn joined(exchanged: &Exchanged) -> Vec<u8> {
+fn joined(exchanged: &Exchanged) -> Cow<'_, [u8]> {
+    if let [frame] = exchanged.frames.as_slice() {
+        return Cow::Borrowed(&frame.bytes);
+    }
     exchanged.frames.iter().flat_map(|frame| frame.bytes.iter().copied()).collect()
 }

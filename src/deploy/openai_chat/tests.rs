@@ -306,6 +306,61 @@ fn text_for_people_is_short_plain_and_keyless() {
 }
 
 /// Events of a stream, sensible and not.
+#[test]
+fn timings_are_kept_flat_and_names_short() {
+    let mut deep = json!(1);
+    for _ in 0..124 {
+        deep = json!([deep]);
+    }
+    let said = |timings: Value| {
+        let chunk = json!({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "x".repeat(999)}],
+            "model": format!("m\u{1b}[31m{}", "y".repeat(999)), "system_fingerprint": "z".repeat(999),
+            "timings": timings});
+        OpenAiChat.read(&streamed(&[(1, chunk), (2, stop())], EndOfBody::Complete))
+    };
+    assert_eq!(said(json!({"deep": deep})).server_timings, None);
+    assert_eq!(said(json!([deep])).server_timings, None);
+    let odd = json!({"prompt_n": 3, "prompt_ms": 1.5, "neg": -1, "huge": 1e13, "text": "1", "none": null,
+        "k".repeat(65): 1, "a\nb": 1});
+    assert_eq!(said(odd).server_timings, Some(json!({"prompt_n": 3, "prompt_ms": 1.5})));
+    let many: serde_json::Map<String, Value> = (0..99).map(|n| (format!("t{n}"), json!(n))).collect();
+    let reply = said(Value::Object(many));
+    assert_eq!(reply.server_timings.unwrap().as_object().unwrap().len(), 32);
+    for name in [reply.model.unwrap(), reply.system_fingerprint.unwrap()] {
+        assert!(name.chars().count() <= 200 && !name.contains('\u{1b}'), "{name}");
+    }
+}
+
+#[test]
+fn text_without_end_is_cut() {
+    let half = "é".repeat(1 << 20);
+    let events = [json!({"reasoning": half}), json!({"content": format!("a{half}")}), json!({"content": "more"})];
+    let events: Vec<(u64, Value)> = events.into_iter().map(|event| (1, delta(event))).chain([(2, stop())]).collect();
+    let reply = OpenAiChat.read(&streamed(&events, EndOfBody::Complete));
+    assert_eq!(reply.outcome, Outcome::Malformed);
+    assert!(reply.error.unwrap().contains("more than 4194304 bytes"));
+    assert_eq!((reply.reasoning.len(), reply.text.len()), (2 << 20, (2 << 20) - 1));
+    let whole = OpenAiChat.read(&streamed(&[(1, delta(json!({"content": half}))), (2, stop())], EndOfBody::Complete));
+    assert_eq!(whole.outcome, Outcome::Completed);
+}
+
+#[test]
+fn counts_that_cannot_be_are_unknown() {
+    let usage = |usage: Value| {
+        let chunk = json!({"choices": [], "usage": usage});
+        OpenAiChat.read(&streamed(&[(1, stop()), (2, chunk)], EndOfBody::Complete)).usage
+    };
+    let odd = usage(json!({"prompt_tokens": 10, "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 11}, "completion_tokens_details": {"reasoning_tokens": 6}}));
+    assert_eq!((odd.prompt_tokens, odd.completion_tokens), (Some(10), Some(5)));
+    assert_eq!((odd.cached_tokens, odd.reasoning_tokens), (None, None));
+    for wrong in [json!(-1), json!(1_000_000_001u64), json!(u64::MAX), json!(1e10), json!(0.5)] {
+        let usage = usage(json!({"prompt_tokens": wrong, "completion_tokens": 5}));
+        assert_eq!((usage.prompt_tokens, usage.completion_tokens), (None, Some(5)), "{wrong}");
+    }
+    assert_eq!(usage(json!({"prompt_tokens": 1_000_000_000u64})).prompt_tokens, Some(1_000_000_000));
+}
+
 fn event() -> impl Strategy<Value = String> {
     let text = prop_oneof![
         Just("null".to_owned()),

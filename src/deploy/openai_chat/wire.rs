@@ -1,14 +1,23 @@
 //! The wire's JSON, read leniently: a field of an unexpected type is as good as absent, and nothing is held that is
 //! not needed, so that a hostile answer costs no more than its own bytes.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
 
 use crate::deploy::dialect::Usage;
 
 /// `timings` larger than this are not kept.
 const MAX_TIMINGS_BYTES: usize = 64 << 10;
+/// Entries of `timings` that are kept, and the longest name among them in characters.
+const MAX_TIMINGS: usize = 32;
+const MAX_TIMING_NAME_CHARS: usize = 64;
+/// A timing above this is none, whatever its unit.
+const MAX_TIMING: f64 = 1e12;
+/// A count of tokens above this is none.
+const MAX_COUNT: u64 = 1_000_000_000;
 /// Choices, parts or calls beyond these are not read.
 const MAX_ITEMS: usize = 4_096;
 
@@ -279,13 +288,14 @@ impl Delta {
     }
 }
 
-/// A count: an integer, or a float that is one.
+/// A count: an integer, or a float that is one; none above [`MAX_COUNT`].
 fn count(raw: Option<&RawValue>) -> Option<u64> {
-    let number: serde_json::Number = parse(raw)?;
-    number.as_u64().or_else(|| {
+    let number: Number = parse(raw)?;
+    let count = number.as_u64().or_else(|| {
         let float = number.as_f64()?;
         ((0.0..=1e15).contains(&float) && float.fract() == 0.0).then_some(float as u64)
-    })
+    });
+    count.filter(|count| *count <= MAX_COUNT)
 }
 
 /// Reads a `usage` object with the details that vendors name differently; `None` where there is no count in it.
@@ -319,7 +329,16 @@ pub(super) fn usage(raw: Option<&RawValue>) -> Option<Usage> {
             .or_else(|| count(wire.cached_tokens)),
         reasoning_tokens: count(in_completion.reasoning_tokens).or_else(|| count(wire.reasoning_tokens)),
     };
+    let usage = consistent(usage);
     (usage != Usage::default()).then_some(usage)
+}
+
+/// A part that is larger than its whole is unknown.
+pub(super) fn consistent(mut usage: Usage) -> Usage {
+    let within = |part: Option<u64>, whole: Option<u64>| part.filter(|part| whole.is_none_or(|whole| *part <= whole));
+    usage.cached_tokens = within(usage.cached_tokens, usage.prompt_tokens);
+    usage.reasoning_tokens = within(usage.reasoning_tokens, usage.completion_tokens);
+    usage
 }
 
 /// The usage of a chunk, wherever the vendor puts it.
@@ -335,9 +354,23 @@ pub(super) fn usage_anywhere(body: &Body<'_>, choices: &[Choice<'_>]) -> Option<
         .or_else(|| parse::<Groq<'_>>(body.x_groq).and_then(|groq| usage(groq.usage)))
 }
 
-/// llama.cpp's `timings`, verbatim.
+/// llama.cpp's `timings`: the named numbers among it. Whatever is kept is written down and read again, so that nothing
+/// nested may pass.
 pub(super) fn timings(raw: Option<&RawValue>) -> Option<Value> {
-    parse(raw.filter(|raw| raw.get().len() <= MAX_TIMINGS_BYTES))
+    let raw = raw.filter(|raw| raw.get().len() <= MAX_TIMINGS_BYTES);
+    let named: BTreeMap<String, &RawValue> = parse(raw)?;
+    let kept: Map<String, Value> = named
+        .into_iter()
+        .filter(|(name, _)| name.chars().count() <= MAX_TIMING_NAME_CHARS && !name.chars().any(char::is_control))
+        .filter_map(|(name, raw)| Some((name, Value::Number(timing(raw)?))))
+        .take(MAX_TIMINGS)
+        .collect();
+    (!kept.is_empty()).then_some(Value::Object(kept))
+}
+
+fn timing(raw: &RawValue) -> Option<Number> {
+    let number: Number = parse(Some(raw))?;
+    number.as_f64().is_some_and(|n| (0.0..=MAX_TIMING).contains(&n)).then_some(number)
 }
 
 /// `timings.predicted_n`: tokens generated so far, where llama.cpp sends timings with every token.

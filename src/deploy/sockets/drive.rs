@@ -57,6 +57,7 @@ pub(super) async fn exchange(
             return Sent::Over;
         }
     };
+    live.stamps.end_head();
     let at = stamp(clock, &live.stamps);
     exchanged.marks.headers = Some(at);
     exchanged.status = Some(response.status().as_u16());
@@ -95,6 +96,11 @@ async fn head(live: &mut Live, request: &Request<Body>, watch: &Watch<'_>, alarm
     let mut answer = pin!(sender.send_request(request.clone()));
     let mut ended: Option<hyper::Result<()>> = None;
     let result = std::future::poll_fn(|cx| {
+        // A flood of interim responses leaves no poll pending: the deadline is looked at first.
+        let (deadline, which) = alarm.deadline(watch);
+        if deadline <= alarm.clock.now() {
+            return Poll::Ready(Err(EndOfBody::TimedOut(which)));
+        }
         if ended.is_none()
             && let Poll::Ready(end) = Pin::new(&mut *connection).poll(cx)
         {

@@ -14,6 +14,8 @@ use tokio_rustls::client::TlsStream;
 use crate::units::Mono;
 use crate::world::Clock;
 
+/// The most that is read before the response's headers are whole, interim responses (1xx) included.
+const MAX_HEAD_BYTES: u64 = 256 << 10;
 /// No instant yet.
 const NEVER: u64 = u64::MAX;
 
@@ -32,6 +34,8 @@ pub(super) struct Stamps {
     first_byte: AtomicU64,
     /// `socket_write` when the first plain bytes came.
     sent: AtomicU64,
+    /// Bytes that may still come before the headers are whole; `NEVER` once they are.
+    head_left: AtomicU64,
 }
 
 impl Stamps {
@@ -44,6 +48,7 @@ impl Stamps {
             read: never(),
             first_byte: never(),
             sent: never(),
+            head_left: never(),
         })
     }
 
@@ -51,6 +56,25 @@ impl Stamps {
     pub(super) fn arm(&self) {
         for stamp in [&self.socket_write, &self.first_byte, &self.sent] {
             stamp.store(NEVER, Ordering::Relaxed);
+        }
+        self.head_left.store(MAX_HEAD_BYTES, Ordering::Relaxed);
+    }
+
+    /// The headers are whole: what follows is the body.
+    pub(super) fn end_head(&self) {
+        self.head_left.store(NEVER, Ordering::Relaxed);
+    }
+
+    /// Whether the head may go on. Bytes count against the head once read, so that what one read brought with the
+    /// headers' end does no harm.
+    fn may_read(&self) -> bool {
+        self.head_left.load(Ordering::Relaxed) > 0
+    }
+
+    fn count_head(&self, bytes: usize) {
+        let left = self.head_left.load(Ordering::Relaxed);
+        if left != NEVER {
+            self.head_left.store(left.saturating_sub(bytes as u64), Ordering::Relaxed);
         }
     }
 
@@ -172,10 +196,15 @@ macro_rules! on_stream {
 
 impl AsyncRead for Plain {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if !self.stamps.may_read() {
+            let text = format!("no response within {MAX_HEAD_BYTES} bytes of headers and interim responses");
+            return Poll::Ready(Err(io::Error::other(text)));
+        }
         let before = buf.filled().len();
         let polled = on_stream!(self.poll_read(cx, buf));
         if buf.filled().len() > before {
             self.stamps.on_plain_bytes();
+            self.stamps.count_head(buf.filled().len() - before);
         }
         polled
     }
