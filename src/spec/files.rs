@@ -136,21 +136,30 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
         std::io::ErrorKind::NotFound => FileError::Missing { path: shown.clone(), near: near(path) },
         _ => FileError::Unreadable { path: shown.clone(), why: e.to_string() },
     };
+    // A pipe or a device could wait or go on for ever: a pipe already when it is opened.
+    regular(&std::fs::metadata(path).map_err(unreadable)?, &shown)?;
     let file = std::fs::File::open(path).map_err(unreadable)?;
-    // A pipe or a device could wait or go on for ever.
-    let kind = file.metadata().map_err(unreadable)?;
-    if kind.is_dir() {
-        return Err(FileError::IsFolder { path: shown });
-    }
-    if !kind.is_file() {
-        return Err(FileError::Unreadable { path: shown, why: "it is not a regular file".into() });
-    }
+    // What lies there may have changed in between.
+    regular(&file.metadata().map_err(unreadable)?, &shown)?;
     let mut bytes = vec![];
     file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > limit {
         return Err(FileError::TooLarge { path: shown, limit });
     }
     Ok(bytes)
+}
+
+fn regular(found: &std::fs::Metadata, path: &str) -> Result<(), FileError> {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = found.file_type();
+    let what = match kind {
+        _ if kind.is_file() => return Ok(()),
+        _ if kind.is_dir() => return Err(FileError::IsFolder { path: path.to_owned() }),
+        _ if kind.is_fifo() => "a pipe",
+        _ if kind.is_socket() => "a socket",
+        _ => "a device",
+    };
+    Err(FileError::Unreadable { path: path.to_owned(), why: format!("it is {what}, not a regular file") })
 }
 
 #[cfg(test)]
@@ -184,6 +193,15 @@ mod tests {
         assert!(matches!(root.resolve("../x"), Err(FileError::LeavesRoot { .. })));
         assert!(matches!(root.resolve("suites/smoek.yaml"), Err(FileError::Missing { near: Some(_), .. })));
         assert!(read(Path::new("builtin:suites/smoke.yaml"), 1 << 20).unwrap().starts_with(b"#"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("rows.jsonl");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(read(&pipe, 10).unwrap_err().to_string().ends_with("it is a pipe, not a regular file"));
+        assert!(read(Path::new("/dev/zero"), 10).unwrap_err().to_string().contains("it is a device"));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub static DEPLOYMENT: Section = Section {
         KeySpec::new("headers", TEXTS, "Headers of every request."),
         KeySpec::new("query", TEXTS, "Query parameters of every request."),
         KeySpec::new("tls", Shape::Section(&TLS), "TLS settings."),
-        KeySpec::new("ready_timeout", Shape::Duration, "How long to wait until the server is ready.").or("10m"),
+        KeySpec::new("ready_timeout", Shape::Duration, "How long a server that answers 502 to 504 may take to get ready; one that refuses connections is given up after 10 s.").or("10m"),
         KeySpec::new("body", Shape::JsonMap, "Merged into every request body (RFC 7396: null deletes)."),
         KeySpec::new("sampling", Shape::Section(&SAMPLING), "Overrides the suite's `sampling`."),
         KeySpec::new("metrics_url", Shape::Url, "Prometheus page of the server."),

@@ -193,7 +193,8 @@ fn root(tree: &Node, folder: &Folder, world: &dyn World, sink: &mut Sink) -> Roo
 fn narrow(suite: &mut Suite, options: &LoadOptions, sink: &mut Sink) {
     if let Some(glob) = &options.task_glob {
         let names: Vec<String> = suite.tasks.iter().map(|t| t.name.clone()).collect();
-        suite.retain_tasks(|name| glob_fits(glob, name));
+        suite.tasks.retain(|task| glob_fits(glob, &task.name));
+        warn_of_gates(suite, glob, sink);
         if suite.tasks.is_empty() {
             let message = format!("no task fits `--task {glob}`");
             let help = format!("tasks: {}", suggest::list(names.iter().map(String::as_str)));
@@ -210,6 +211,18 @@ fn narrow(suite: &mut Suite, options: &LoadOptions, sink: &mut Sink) {
             (Dataset::Cases(rows), Some(most)) => rows.truncate(most),
             (_, None) => {}
         }
+    }
+}
+
+/// A gate on a task that is left out stays, and can't be judged: a run of some tasks must not pass for the whole.
+fn warn_of_gates(suite: &Suite, glob: &str, sink: &mut Sink) {
+    for (index, gate) in suite.gates.iter().enumerate() {
+        let Some(task) = gate.scope.task.as_deref().filter(|name| suite.tasks.iter().all(|t| t.name != **name)) else {
+            continue;
+        };
+        let message = format!("gate {} weighs the task `{task}`, which `--task {glob}` leaves out", index + 1);
+        let hint = "the gate can't be judged: run all tasks for a verdict";
+        sink.report(Mistake::new("gate-left-out", Place::default(), message).hint(hint).warning());
     }
 }
 

@@ -246,6 +246,12 @@ fn tasks_and_samples_are_narrowed() {
     assert_eq!(suite.tasks.len(), 1);
     assert_eq!(crate::spec::dataset::read(&suite.tasks[0], None).unwrap().len(), 5);
     assert_eq!(suite.gates.len(), 6);
+    // The gate on `capitals` stays where that task is left out, and is told.
+    let form = LoadOptions { task_glob: Some("form".into()), ..LoadOptions::default() };
+    let loaded = whole().load(&ENV, &form).unwrap();
+    assert_eq!(loaded.suite.gates.len(), 6);
+    let told: Vec<&str> = loaded.warnings.iter().map(|w| w.code).filter(|c| *c == "gate-left-out").collect();
+    assert_eq!(told, ["gate-left-out"]);
     let none = LoadOptions { task_glob: Some("x?".into()), ..LoadOptions::default() };
     assert!(whole().load(&ENV, &none).unwrap_err().contains("unknown-task"));
     let nothing = LoadOptions { limit: Some(0), ..LoadOptions::default() };

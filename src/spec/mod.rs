@@ -34,6 +34,7 @@ mod suggest;
 pub mod suite;
 pub mod task;
 pub mod template;
+mod template_bounds;
 mod view;
 mod yaml;
 

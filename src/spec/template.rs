@@ -11,6 +11,7 @@ use serde_json::Value;
 use thiserror::Error as ThisError;
 
 use super::task::{Field, Row};
+use super::template_bounds;
 
 /// Instructions that one rendering may take.
 const FUEL: u64 = 200_000;
@@ -44,6 +45,8 @@ fn engine() -> Environment<'static> {
     if let Ok(syntax) = SyntaxConfig::builder().keep_trailing_newline(true).build() {
         engine.set_syntax(syntax);
     }
+    // A namespace carries values from round to round of a loop, where no bound on what is written counts.
+    engine.remove_global("namespace");
     engine.add_filter("fromjson", from_json);
     engine.add_filter("tojson", to_json);
     engine
@@ -78,6 +81,7 @@ pub fn render_text(text: &str, row: &Row) -> Result<String, TemplateError> {
     if !is_template(text) {
         return Ok(text.to_owned());
     }
+    template_bounds::check(text)?;
     let template = ENGINE.template_from_str(text).map_err(told)?;
     let mut out = Bounded::default();
     template
@@ -94,7 +98,7 @@ pub fn render_field(field: &Field, row: &Row) -> Result<Value, TemplateError> {
 
 fn render_value(value: &Value, row: &Row) -> Result<Value, TemplateError> {
     match value {
-        Value::String(text) => match single_expression(text) {
+        Value::String(text) => match single_expression(text)? {
             Some(expression) => evaluate(expression, row),
             None => render_text(text, row).map(Value::String),
         },
@@ -122,13 +126,14 @@ fn evaluate(expression: &str, row: &Row) -> Result<Value, TemplateError> {
 }
 
 /// The expression of a text that is exactly one `{{ expression }}`.
-fn single_expression(text: &str) -> Option<&str> {
-    let inner = text.strip_prefix("{{")?.strip_suffix("}}")?;
+fn single_expression(text: &str) -> Result<Option<&str>, TemplateError> {
+    let Some(inner) = text.strip_prefix("{{").and_then(|inner| inner.strip_suffix("}}")) else { return Ok(None) };
+    template_bounds::check(text)?;
     let inner = inner.strip_prefix(['-', '+']).unwrap_or(inner);
     let inner = inner.strip_suffix('-').unwrap_or(inner).trim();
     // `{{ a }} and {{ b }}` also starts and ends so; its inside is no expression.
     let one = !inner.is_empty() && !inner.contains("{{") && ENGINE.compile_expression(inner).is_ok();
-    one.then_some(inner)
+    Ok(one.then_some(inner))
 }
 
 /// The variables that a template reads and does not set itself; functions of the engine are none.
@@ -136,6 +141,7 @@ pub fn variables(text: &str) -> Result<BTreeSet<String>, TemplateError> {
     if !is_template(text) {
         return Ok(BTreeSet::new());
     }
+    template_bounds::check(text)?;
     let template = ENGINE.template_from_str(text).map_err(told)?;
     let globals: BTreeSet<&str> = ENGINE.globals().map(|(name, _)| name).collect();
     let free = template.undeclared_variables(false).into_iter();

@@ -123,12 +123,21 @@ fn check_url(view: &View<'_>, key: &str, cx: &mut Context<'_>) {
     }
 }
 
+/// Headers that frame a request: a second value would break it, or send it elsewhere.
+const RESERVED_HEADERS: [&str; 8] =
+    ["content-length", "transfer-encoding", "host", "connection", "upgrade", "te", "trailer", "expect"];
+
 fn check_headers(view: &View<'_>, cx: &mut Context<'_>) {
     for entry in view.node("headers").and_then(Node::entries).unwrap_or_default() {
         let name = &entry.key.text;
         if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
             let message = format!("`{name}` is not a header's name");
             cx.report(Mistake::new("bad-header", entry.key.place, message).hint("letters, digits and `-`"));
+        }
+        if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+            let message = format!("the header `{name}` belongs to the connection");
+            let hint = "remove it: it is written for each request";
+            cx.report(Mistake::new("bad-header", entry.key.place, message).hint(hint));
         }
         let value = entry.value.scalar().and_then(|v| cx.filled(v));
         if value.is_some_and(|v| http::HeaderValue::from_str(&v).is_err()) {
@@ -141,7 +150,7 @@ fn check_headers(view: &View<'_>, cx: &mut Context<'_>) {
 /// Credentials written out: in a header or parameter that carries one, or anything that looks like a vendor's key.
 fn check_credentials(node: &Node, cx: &mut Context<'_>) {
     let mut told = HashSet::new();
-    for home in ["headers", "query"] {
+    for home in ["headers", "query", "body"] {
         for entry in node.get(home).and_then(Node::entries).unwrap_or_default() {
             let literal = entry.value.scalar().is_some_and(|v| !v.is_empty() && !env::has_variable(v));
             if literal && secrets::names_credential(&entry.key.text) {

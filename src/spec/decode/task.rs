@@ -13,7 +13,6 @@ use crate::spec::keys_task::{DATASET, EXAMPLE, MESSAGE, TASK};
 use crate::spec::node::{Node, Numbers};
 use crate::spec::source::Place;
 use crate::spec::suggest;
-use crate::spec::suite::Suite;
 use crate::spec::task::{Dataset, Example, MessageTemplate, Role, Row, Task};
 use crate::spec::view::{View, text};
 
@@ -265,13 +264,4 @@ fn warn_of_ids(view: &View<'_>, rows: &[Row], cx: &mut Context<'_>) {
 /// Samples of all timed tasks together.
 pub fn timed_samples(tasks: &[Decoded]) -> Option<usize> {
     tasks.iter().filter(|t| t.task.latency).map(|t| t.samples).sum()
-}
-
-impl Suite {
-    /// Keeps the tasks whose name fits a glob (`*`, `?`), and the gates that do not name another one.
-    pub(in crate::spec) fn retain_tasks(&mut self, keep: impl Fn(&str) -> bool) {
-        self.tasks.retain(|t| keep(&t.name));
-        let named = |task: &Option<String>| task.as_ref().is_none_or(|t| keep(t));
-        self.gates.retain(|g| named(&g.scope.task));
-    }
 }
