@@ -111,7 +111,7 @@ pub fn group<'a>(rows: &[&'a Row], key: fn(&Row) -> Option<&str>) -> BTreeMap<St
 fn tokens(rows: &[&Row]) -> Tokens {
     let answered: Vec<&&Row> = rows.iter().filter(|row| row.is_answered()).collect();
     let sum = |count: fn(&Row) -> Option<u64>| {
-        let total = answered.iter().map(|row| count(row)).sum::<Option<u64>>();
+        let total = answered.iter().try_fold(0_u64, |sum, row| sum.checked_add(count(row)?));
         total.filter(|_| !answered.is_empty())
     };
     let with_usage =
@@ -223,7 +223,7 @@ fn server(rows: &[&Row]) -> BTreeMap<String, Value> {
     put("ttft_minus_prompt_ms_p50", median(over));
     let ratio = answered().filter_map(|row| Some(row.tpot_ms? / row.server.predicted_per_token_ms?));
     put("tpot_to_predicted_per_token_p50", median(ratio));
-    let sum = |count: fn(&Row) -> Option<u64>| answered().filter_map(|row| count(row)).sum::<u64>();
+    let sum = |count: fn(&Row) -> Option<u64>| answered().filter_map(|row| count(row)).fold(0, u64::saturating_add);
     let (drafted, accepted) = (sum(|row| row.server.draft_n), sum(|row| row.server.draft_accepted));
     if drafted > 0 {
         put("draft_acceptance", Some(accepted as f64 / drafted as f64));

@@ -122,7 +122,11 @@ impl OpenSlot {
         Counts {
             us: to.saturating_sub(from),
             output_tokens: self.tokens.iter().filter(|(at, _)| within(*at)).map(|(_, tokens)| tokens).sum(),
-            input_tokens: self.prompts.iter().filter(|(at, _)| within(*at)).map(|(_, tokens)| tokens).sum(),
+            input_tokens: self
+                .prompts
+                .iter()
+                .filter(|(at, _)| within(*at))
+                .fold(0, |sum: u64, (_, tokens)| sum.saturating_add(*tokens)),
             requests: self.ends.iter().filter(|at| within(**at)).count() as u64,
         }
     }

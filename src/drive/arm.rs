@@ -13,9 +13,7 @@ use super::lane::{Crew, CrewContext, open_all};
 use super::pacer::{Pacer, Refused};
 use super::retry;
 use super::slot::{Prepared, SlotWork};
-use crate::deploy::{
-    Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Secrets, Target, TransportError,
-};
+use crate::deploy::{Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Secrets, Target, TransportError};
 use crate::plan::{Message, Phase, Unit, truncate};
 use crate::spec::{Deployment, Load, Start, money};
 use crate::units::{Id, Mono};

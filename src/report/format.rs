@@ -94,12 +94,10 @@ pub fn estimate(unit: Unit, estimate: &Estimate) -> String {
 }
 
 /// Whether the interval holds "no change": such a figure is marked `~` and never called better or worse.
-/// An interval that lacks an end excludes nothing on that side; an absent interval excludes nothing at all.
+/// Only an interval with both its ends can hold anything: without them nothing is said.
 pub fn within_noise(unit: Unit, estimate: &Estimate) -> bool {
     let Some(no_change) = unit.no_change() else { return false };
-    let above = estimate.low.is_some_and(|low| low > no_change);
-    let below = estimate.high.is_some_and(|high| high < no_change);
-    !above && !below
+    estimate.low.zip(estimate.high).is_some_and(|(low, high)| low <= no_change && no_change <= high)
 }
 
 /// Three significant digits in µs, ms or s.
@@ -308,9 +306,9 @@ mod tests {
     fn noise_is_an_interval_that_holds_no_change() {
         assert!(within_noise(Unit::Ratio, &with_ends(Some(0.98), Some(0.95), Some(1.01))));
         assert!(!within_noise(Unit::Ratio, &with_ends(Some(0.9), Some(0.88), Some(0.93))));
-        assert!(within_noise(Unit::Points, &with_ends(Some(-0.1), None, None)));
+        assert!(!within_noise(Unit::Points, &with_ends(Some(-0.1), None, None)));
         assert!(!within_noise(Unit::Points, &with_ends(Some(-0.1), None, Some(-0.05))));
-        assert!(within_noise(Unit::Points, &with_ends(Some(-0.1), Some(-0.2), None)));
+        assert!(!within_noise(Unit::Points, &with_ends(Some(-0.1), Some(-0.2), None)));
     }
 
     #[test]

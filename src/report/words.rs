@@ -137,6 +137,11 @@ pub fn reading(
     }
     let no_change = unit.no_change().unwrap_or_default();
     let higher = estimate.low.is_some_and(|low| low > no_change);
+    let lower = estimate.high.is_some_and(|high| high < no_change);
+    if !higher && !lower {
+        // No interval, or one that lacks the end that would tell.
+        return ("", "none");
+    }
     if higher == (better == Better::Higher) { (words.0, "good") } else { (words.1, "bad") }
 }
 

@@ -22,6 +22,9 @@ pub enum ProfileError {
     Value { field: String, reason: String },
 }
 
+/// The largest profile that is read.
+const MAX_BYTES: u64 = 4 << 20;
+
 /// A simulated deployment. Every field has a default, so `{}` is a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -194,8 +197,16 @@ impl Profile {
         if let Some(name) = reference.strip_prefix("builtin:") {
             return Profile::builtin(name);
         }
-        let text = std::fs::read_to_string(Path::new(reference))
-            .map_err(|e| ProfileError::Read { path: reference.to_owned(), reason: e.to_string() })?;
+        let refused = |reason: String| ProfileError::Read { path: reference.to_owned(), reason };
+        let facts = std::fs::metadata(Path::new(reference)).map_err(|e| refused(e.to_string()))?;
+        // Looked at before it is opened: a pipe would wait for its writer for ever.
+        if !facts.is_file() {
+            return Err(refused("not a plain file".to_owned()));
+        }
+        if facts.len() > MAX_BYTES {
+            return Err(refused(format!("larger than {MAX_BYTES} bytes")));
+        }
+        let text = std::fs::read_to_string(Path::new(reference)).map_err(|e| refused(e.to_string()))?;
         Profile::from_json(&text)
     }
 
