@@ -51,7 +51,9 @@ fn grading_failures(suite: &str, loaded: &Loaded) -> Vec<Diagnostic> {
             failures.push(Diagnostic::without_place(code, suite, format!("task `{}`: {what}", task.name)));
         };
         let broken: Vec<_> = task.graders.iter().flat_map(grade::check).collect();
-        broken.iter().for_each(|error| fail("grader", error));
+        for error in &broken {
+            fail("grader", error);
+        }
         if broken.is_empty() {
             check_examples(task, &mut fail);
             check_golds(task, &mut fail);

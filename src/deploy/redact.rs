@@ -17,7 +17,7 @@ const MIN_KEY_BYTES: usize = 6;
 /// taking them out of it would change its grade.
 const MIN_VALUE_BYTES: usize = 16;
 /// Parts of names whose values are secrets even where they are shorter.
-const SECRETIVE: [&str; 7] = ["auth", "cookie", "credential", "key", "pass", "secret", "token"];
+const SECRETIVE: [&str; 9] = ["auth", "code", "cookie", "credential", "key", "pass", "secret", "sig", "token"];
 const MIN_SECRETIVE_BYTES: usize = 8;
 /// Headers and parameters whose values are no secrets, in lower case.
 const PUBLIC: [&str; 22] = [
@@ -194,7 +194,11 @@ mod tests {
             url: "http://h/v1?code=in-the-url-1".to_owned(),
             model: None,
             api_key: Some("ab/c+d\"é-key-1".to_owned()),
-            headers: pairs(&[("X-Auth", "Token header-secret"), ("Accept", "application/json"), ("x-mode", "fast")]),
+            headers: pairs(&[
+                ("X-Auth", "Token header-secret"),
+                ("Accept", "application/json"),
+                ("x-team", "evaluations"),
+            ]),
             query: pairs(&[("key", "query-secret"), ("api-version", "2024-10-21")]),
             body: serde_json::Map::new(),
             ca_file: None,
@@ -220,7 +224,7 @@ mod tests {
             assert_eq!(secrets.redact(&format!("say {form}!")), "say [redacted]!", "{form}");
         }
         assert_eq!(secrets.redact("a query-sec…"), "a [redacted]…");
-        for public in ["application/json", "fast", "2024-10-21", "Token", "a query…"] {
+        for public in ["application/json", "evaluations", "2024-10-21", "Token", "a query…"] {
             assert!(matches!(secrets.redact(public), Cow::Borrowed(_)), "{public}");
         }
         assert_eq!([base64(b"a"), base64(b"ab"), base64(b"abc")], ["YQ", "YWI", "YWJj"]);

@@ -164,7 +164,7 @@ mod tests {
     fn refused(text: &str) -> String {
         match check(text) {
             Err(TemplateError::Syntax { detail, .. }) => detail,
-            other => panic!("{other:?}: {:.60}", text),
+            other => panic!("{other:?}: {text:.60}"),
         }
     }
 

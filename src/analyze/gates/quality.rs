@@ -68,9 +68,6 @@ fn case(evidence: &Evidence<'_>, matched: &Matched<'_>, asked: &Asked<'_>, scope
 impl Case {
     /// The stronger evidence for a loss beyond the margin: as scored, or with unscored answers as failures.
     fn p_beyond(&self) -> Option<f64> {
-        if self.scored.n() == 0 {
-            return None;
-        }
         let both = [self.p, self.harsh_p].into_iter().flatten().map(|(_, beyond)| beyond);
         both.reduce(f64::min)
     }
@@ -88,7 +85,7 @@ impl Case {
 }
 
 fn judge(case: &Case, asked: &Asked<'_>, adjusted: Option<f64>, family: usize) -> Finding {
-    if case.scored.n() == 0 {
+    if case.harsh.n() == 0 {
         let reason = format!("no sample has a `{}` in both arms{}", asked.metric, case.unscored_note());
         return Finding::not_evaluable(reason);
     }
@@ -97,7 +94,7 @@ fn judge(case: &Case, asked: &Asked<'_>, adjusted: Option<f64>, family: usize) -
     let reasons: Vec<String> = [Some(reason), floor_reason].into_iter().flatten().collect();
     Finding {
         verdict: verdict.max(floor_verdict),
-        estimate: Some(case.scored.at_confidence(asked.confidence)),
+        estimate: (case.scored.n() > 0).then(|| case.scored.at_confidence(asked.confidence)),
         bound: Some(-asked.margin),
         reason: format!("{}{}", reasons.join("; "), case.unscored_note()),
     }
@@ -107,19 +104,22 @@ fn judge(case: &Case, asked: &Asked<'_>, adjusted: Option<f64>, family: usize) -
 fn loss(case: &Case, asked: &Asked<'_>, adjusted: Option<f64>, family: usize) -> (GateVerdict, String) {
     let alpha = 1.0 - asked.confidence;
     let estimate = case.scored.at_confidence(asked.confidence);
-    let shown = format!("Δ = {}, margin {} pp", points(&estimate), number(100.0 * asked.margin));
-    let Some((within, beyond)) = case.p else {
-        return (GateVerdict::Inconclusive, format!("{shown}: fewer than two independent samples tell nothing"));
+    let margin = number(100.0 * asked.margin);
+    let shown = match case.scored.n() {
+        0 => format!("no sample has a `{}` in both arms, margin {margin} pp", asked.metric),
+        _ => format!("Δ = {}, margin {margin} pp", points(&estimate)),
     };
     if adjusted.is_some_and(|p| p <= alpha) {
         let harsh = case.harsh.at_confidence(asked.confidence);
-        let reason = if beyond <= alpha {
-            format!("{shown}: the loss is beyond the margin ({})", p_text(beyond))
-        } else {
-            format!("{shown}: with its unscored answers as failures Δ = {}, beyond the margin", points(&harsh))
+        let reason = match case.p.filter(|(_, beyond)| *beyond <= alpha) {
+            Some((_, beyond)) => format!("{shown}: the loss is beyond the margin ({})", p_text(beyond)),
+            None => format!("{shown}: with its unscored answers as failures Δ = {}, beyond the margin", points(&harsh)),
         };
         return (GateVerdict::Fail, reason);
     }
+    let Some((within, beyond)) = case.p else {
+        return (GateVerdict::Inconclusive, format!("{shown}: fewer than two independent samples tell nothing"));
+    };
     let harsh_within = case.harsh_p.is_some_and(|(within, _)| within <= alpha);
     if within <= alpha && harsh_within {
         return (GateVerdict::Pass, format!("{shown}: within the margin ({})", p_text(within)));

@@ -79,6 +79,20 @@ fn thirty_one_rate_limited_requests_do_not_turn_green() {
 }
 
 #[test]
+fn a_candidate_that_answers_nothing_fails() {
+    let dead = |samples: usize| {
+        summary(&gated(samples, 0.02), |arm, _, _| if arm == "cand" { failed(Outcome::ServerError) } else { right() })
+    };
+    let summary = dead(100);
+    let gate = first_gate(&summary);
+    assert_eq!(gate.verdict, GateVerdict::Fail, "{}", gate.reason);
+    assert!(gate.reason.contains("unscored answers as failures Δ = −100.0 pp"), "{}", gate.reason);
+    assert_eq!((&gate.estimate, comparison(&summary).verdict), (&None, RunVerdict::Fail));
+    // One sample tells too little to fail on.
+    assert_eq!(first_gate(&dead(1)).verdict, GateVerdict::Inconclusive);
+}
+
+#[test]
 fn a_pass_must_survive_unscored_answers_as_failures() {
     // 6 of 300 unscored: within 2 points as scored, undecided as failures.
     let answer = |arm: &str, sample: u32, _: u32| {
