@@ -74,7 +74,11 @@ pub fn itl_us(attempt: &Attempt) -> Option<Vec<u32>> {
         });
         return Some(shares.collect());
     }
-    let (tokens, _) = attempt.output_tokens?;
+    let (tokens, provenance) = attempt.output_tokens?;
+    if provenance == Provenance::Events {
+        // Tokens that are counted by events say nothing about tokens per event.
+        return None;
+    }
     let hidden = if attempt.reasoning_streamed { 0 } else { attempt.usage.reasoning_tokens.unwrap_or(0) };
     let streamed = tokens.saturating_sub(hidden);
     let events = attempt.arrival_gaps_us.len() as f64;

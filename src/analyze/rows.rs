@@ -46,6 +46,8 @@ pub struct Row {
     /// Attempts of all sessions up to the deciding one.
     pub attempts: u32,
     pub graded: Graded,
+    /// Whether the task's requests carry latencies at all.
+    pub timed: bool,
     /// Absent where the task's requests carry no latency (`latency: false`), as all times below.
     pub ttft_ms: Option<f64>,
     pub ttfa_ms: Option<f64>,
@@ -298,6 +300,7 @@ impl<'a> Collector<'a> {
             outcome: attempt.outcome,
             error: attempt.error.as_deref().map(Box::from),
             status: attempt.status,
+            timed,
             finish_reason: attempt.finish_reason.as_deref().map(&mut name),
             attempts,
             graded,

@@ -164,6 +164,8 @@ fn slo_target(
 
 /// A percentile in which every failed request counts as +∞.
 fn slo_latency(rows: &[&Row], figure: LatencyFigure, q: f64, at_most: f64, confidence: Option<f64>) -> Finding {
+    // A task without latencies has none to be failed.
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.timed).collect();
     let answered = latency::values(rows.iter().copied(), figure);
     if answered.is_empty() && !rows.iter().any(|row| row.outcome.is_error()) {
         return Finding::not_evaluable(format!("no answer has a {}", figure.name()));

@@ -3,10 +3,11 @@
 use super::{Evidence, Finding, in_scope, number, percent};
 use crate::analyze::compare::{Matched, RowPair};
 use crate::analyze::estimate::Estimate;
+use crate::analyze::rows::Row;
 use crate::analyze::samples::{Delta, Pair, Rate, Value};
 use crate::analyze::stats::holm;
 use crate::analyze::summary::GateVerdict;
-use crate::spec::Scope;
+use crate::spec::{GraderSpec, RESERVED_METRICS, Scope};
 
 /// What the gate asks.
 pub struct Asked<'a> {
@@ -39,8 +40,17 @@ pub fn family(evidence: &Evidence<'_>, matched: &Matched<'_>, asked: &Asked<'_>,
     cases.iter().zip(holm(&beyond)).map(|(case, adjusted)| judge(case, asked, adjusted, scopes.len())).collect()
 }
 
+/// Whether the row's task has the metric: `accuracy` and `success` belong to every task, a grader's own name to the
+/// tasks that have such a grader.
+fn has_metric(evidence: &Evidence<'_>, row: &Row, metric: &str) -> bool {
+    let of_grader = |grader: &GraderSpec| metric == grader.name || metric.starts_with(&format!("{}.", grader.name));
+    RESERVED_METRICS.contains(&metric)
+        || evidence.plan.suite.task(&row.task).is_some_and(|task| task.graders.iter().any(of_grader))
+}
+
 fn case(evidence: &Evidence<'_>, matched: &Matched<'_>, asked: &Asked<'_>, scope: &Scope) -> Case {
-    let pairs: Vec<&RowPair<'_>> = matched.pairs.iter().filter(|pair| in_scope(pair.baseline, scope)).collect();
+    let concerns = |row: &Row| in_scope(row, scope) && has_metric(evidence, row, asked.metric);
+    let pairs: Vec<&RowPair<'_>> = matched.pairs.iter().filter(|pair| concerns(pair.baseline)).collect();
     let (mut scored, mut harsh) = (Vec::new(), Vec::new());
     let (mut candidate_unscored, mut left_out) = (0, 0);
     for pair in pairs {
@@ -55,8 +65,9 @@ fn case(evidence: &Evidence<'_>, matched: &Matched<'_>, asked: &Asked<'_>, scope
             None => candidate_unscored += 1,
         }
     }
-    let rows = evidence.rows(matched.arms.candidate, scope);
-    let value = |row: &crate::analyze::rows::Row| row.graded.metric(asked.metric);
+    let rows: Vec<&Row> =
+        evidence.rows(matched.arms.candidate, scope).into_iter().filter(|row| concerns(row)).collect();
+    let value = |row: &Row| row.graded.metric(asked.metric);
     let own: Vec<Value<'_>> = rows.iter().filter_map(|row| value(row).map(|v| Value::of(row, v))).collect();
     let harsh_own: Vec<Value<'_>> = rows.iter().map(|row| Value::of(row, value(row).unwrap_or(0.0))).collect();
     let (scored, harsh) = (Delta::of(&scored), Delta::of(&harsh));

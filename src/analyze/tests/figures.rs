@@ -15,6 +15,15 @@ fn attempt(answer: Answer) -> Attempt {
 }
 
 #[test]
+fn tokens_counted_by_events_prove_no_tokens_per_event() {
+    let mut counted = attempt(right());
+    assert!(figures::itl_us(&counted).is_some());
+    counted.output_tokens = Some((10, Provenance::Events));
+    counted.arrival_tokens.clear();
+    assert_eq!(figures::itl_us(&counted), None);
+}
+
+#[test]
 fn the_definitions_hold_on_a_plain_stream() {
     let attempt = attempt(right());
     assert_eq!(figures::ttft_ms(&attempt), Some(50.0));

@@ -127,6 +127,19 @@ fn failures_are_infinitely_late() {
 }
 
 #[test]
+fn failures_of_tasks_without_latencies_are_no_latencies() {
+    let mut suite = slo("ttft_p50", 60.0, None, 40);
+    suite.tasks[0].latency = true;
+    let mut untimed = suite.tasks[0].clone();
+    untimed.name = "untimed".into();
+    untimed.latency = false;
+    suite.tasks.push(untimed);
+    let answer = |_: &str, sample: u32, _: u32| if sample >= 40 { failed(Outcome::ServerError) } else { right() };
+    let summary = summary(&suite, answer);
+    assert_eq!(first_gate(&summary).verdict, GateVerdict::Pass, "{}", first_gate(&summary).reason);
+}
+
+#[test]
 fn an_slo_with_confidence_needs_its_bound_within() {
     // 4 of 200 are late: the observed p95 is fine, its upper bound too; with 9 late the bound isn't.
     let late = |count: u32| {

@@ -171,6 +171,23 @@ fn many_tasks(tasks: usize, rows: usize, each: Each, confidence: f64) -> Suite {
 }
 
 #[test]
+fn a_graders_own_metric_looks_only_at_tasks_that_have_the_grader() {
+    let mut suite = many_tasks(2, 60, Each::Task, 0.95);
+    suite.tasks[1].graders[0].name = "another".into();
+    suite.gates = vec![gate(GateKind::Quality {
+        metric: "exact".into(),
+        margin: 0.2,
+        confidence: 0.95,
+        at_least: Some(0.9),
+        each: None,
+    })];
+    // The second task's rows are all wrong, and none of this metric's business.
+    let summary = summary(&suite, |_, sample, _| passing(sample < 60));
+    let gate = first_gate(&summary);
+    assert_eq!((gate.verdict, gate.estimate.as_ref().unwrap().n), (GateVerdict::Pass, 60), "{}", gate.reason);
+}
+
+#[test]
 fn a_family_is_judged_one_by_one_and_names_its_scopes() {
     let suite = many_tasks(4, 200, Each::Task, 0.95);
     let summary = summary(&suite, |arm, sample, _| passing(arm == "base" || sample >= 200 || sample % 4 != 0));
