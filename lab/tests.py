@@ -97,7 +97,8 @@ class Exec(unittest.TestCase):
         variables = json.loads(done.stdout)
         self.assertEqual(variables["LAB_Q8_MODEL"], "smollm2-135m-q8_0")
         self.assertNotIn("LAB_Q4_URL", variables)
-        with self.assertRaises(urllib.error.URLError):
+        # Refused, or reset by whoever has the port now: in any case no server answers.
+        with self.assertRaises(OSError):
             urllib.request.urlopen(variables["LAB_Q8_METRICS_URL"], timeout=5)
 
     def test_servers_end_with_an_exec_that_is_ended(self):

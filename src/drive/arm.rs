@@ -6,12 +6,12 @@ use std::time::Duration;
 use rust_decimal::Decimal;
 
 use super::attempt::{self, Context};
-use super::dispatcher::Shared;
 use super::event::{Attempt, EndReason, Event};
 use super::exchange::{Done, SlotExchange};
 use super::lane::{Crew, CrewContext, open_all};
 use super::pacer::{Pacer, Refused};
 use super::retry;
+use super::shared::Shared;
 use super::slot::{Prepared, SlotWork};
 use crate::deploy::{Dialect, EndOfBody, Exchanged, GenRequest, Lane, Outcome, Reply, Secrets, Target, TransportError};
 use crate::plan::{Message, Phase, Unit, truncate};

@@ -1,54 +1,14 @@
 //! The dispatcher: the one owner of a run's state. It walks the plan's blocks and slots and puts every event in order.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use rust_decimal::Decimal;
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::arm::{ArmRunner, SlotRef};
-use super::event::{Attempt, EndReason, Event};
-use super::pacer::BudgetState;
-use super::sink::EventSink;
-use super::stop::Stop;
-use crate::deploy::Transport;
-use crate::plan::{Phase, Plan, Slot, Unit};
-use crate::spec::{ArmsMode, Deployment, Suite};
-use crate::units::Id;
-use crate::world::Clock;
-
-/// What all arms share. Read-only but for the budget, the stop and the sink.
-pub struct Shared {
-    pub plan: Arc<Plan>,
-    /// The suite with its environment filled in.
-    pub live: Arc<Suite>,
-    pub transport: Arc<dyn Transport>,
-    pub clock: Clock,
-    /// Where lanes run: a runtime that does nothing else, or the same one in simulation.
-    pub pool: Handle,
-    pub sink: EventSink,
-    pub stop: Stop,
-    pub session: u32,
-    /// Units that have an outcome from an earlier session.
-    pub done: HashSet<Id>,
-    pub budget: BudgetState,
-    /// USD of an attempt by the deployment's price; `None` where unknown.
-    pub price: fn(&Deployment, &Attempt) -> Option<Decimal>,
-}
-
-impl Shared {
-    pub fn task_of(&self, unit: &Unit) -> &str {
-        match unit.phase {
-            Phase::Warmup => "",
-            Phase::Measured => self.plan.samples.get(unit.sample as usize).map_or("", |s| s.task.as_str()),
-        }
-    }
-
-    pub fn spend_of(&self, deployment: &Deployment, attempt: &Attempt) -> Option<Decimal> {
-        (self.price)(deployment, attempt)
-    }
-}
+use super::event::{EndReason, Event};
+use super::shared::Shared;
+use crate::plan::{Phase, Slot};
+use crate::spec::ArmsMode;
 
 /// Carries the plan out with these arms (all of the plan's, or the ones chosen by `--arm`). Every unit of them gets
 /// exactly one final attempt, except where the run stops early. Returns why it ended.

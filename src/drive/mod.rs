@@ -13,13 +13,15 @@ pub mod exchange;
 mod lane;
 mod pacer;
 mod retry;
+mod shared;
 pub mod sink;
 mod slot;
 mod stop;
 
 pub use arm::ArmRunner;
-pub use dispatcher::{Shared, drive};
+pub use dispatcher::drive;
 pub use event::{Attempt, EndReason, Event, Finding, Severity, Timeline};
 pub use pacer::{BudgetState, Pacer, Used};
+pub use shared::Shared;
 pub use sink::{EventSink, Message};
 pub use stop::Stop;
