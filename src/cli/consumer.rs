@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::progress::Progress;
-use crate::drive::{Attempt, EndReason, Event, Finding, Message, Stop};
+use crate::drive::{Attempt, EndReason, Event, Message, Stop};
 use crate::grade::RunGrader;
 use crate::plan::Phase;
 use crate::record::{JournalWriter, RecordError};
@@ -28,8 +28,6 @@ pub struct Consumer {
 /// What the consumer saw.
 #[derive(Debug, Default)]
 pub struct Seen {
-    pub final_attempts: u64,
-    pub findings: Vec<Finding>,
     /// The first failure to write; the run was stopped because of it.
     pub failure: Option<RecordError>,
 }
@@ -77,7 +75,6 @@ async fn consume(mut consumer: Consumer, mut messages: mpsc::Receiver<Message>) 
                     && attempt.last
                     && attempt.phase == Phase::Measured
                 {
-                    seen.final_attempts += 1;
                     ungraded.push(*attempt);
                 }
             }
@@ -95,9 +92,6 @@ async fn consume(mut consumer: Consumer, mut messages: mpsc::Receiver<Message>) 
 
 impl Consumer {
     fn record(&mut self, event: &Event, seen: &mut Seen) {
-        if let Event::Finding(finding) = event {
-            seen.findings.push(finding.clone());
-        }
         if seen.failure.is_none()
             && let Err(error) = self.journal.write(event)
         {

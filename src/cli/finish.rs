@@ -28,7 +28,7 @@ pub struct Finished {
 /// Grades what is recorded, analyzes it, and writes `scores.jsonl`, `summary.json`, `report.html` and the outputs asked
 /// for.
 pub fn finish(dir: &RunDir, world: &Arc<dyn World>, outputs: &Outputs) -> Result<Finished, CliError> {
-    let plan = dir.plan()?;
+    let plan = Arc::new(dir.plan()?);
     grade(dir, &plan, world)?;
     write_reports(dir, &plan, world, outputs)
 }
@@ -64,8 +64,8 @@ pub fn write_reports(
 }
 
 /// Grades the first final attempt of each unit. Text is graded from the journal, never from the wire.
-pub fn grade(dir: &RunDir, plan: &Plan, world: &Arc<dyn World>) -> Result<u64, CliError> {
-    let grader = RunGrader::new(&live_tasks(plan, world)?, Arc::new(plan.samples.clone()))?;
+pub fn grade(dir: &RunDir, plan: &Arc<Plan>, world: &Arc<dyn World>) -> Result<u64, CliError> {
+    let grader = RunGrader::new(&live_tasks(plan, world)?, Arc::clone(plan))?;
     let mut seen = std::collections::HashSet::new();
     let mut score = |event: Result<Event, RecordError>| -> Option<Result<ScoreRecord, RecordError>> {
         match event {

@@ -20,6 +20,7 @@ pub fn regrade(args: &RegradeArgs, world: &Arc<dyn World>) -> Result<Exit, CliEr
         let loaded = run::load(suite, &Selection::default(), world.as_ref())?;
         plan.take_judgement(&loaded.suite).map_err(CliError::Usage)?;
     }
+    let plan = Arc::new(plan);
     let graded = finish::grade(&dir, &plan, world)?;
     say!("graded {graded} recorded answers; no server was asked");
     let finished = finish::write_reports(&dir, &plan, world, &args.outputs)?;
@@ -34,7 +35,7 @@ pub fn regrade(args: &RegradeArgs, world: &Arc<dyn World>) -> Result<Exit, CliEr
 pub fn report(args: &ReportArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
     finish::check_outputs(&args.outputs)?;
     let dir = RunDir::open(&args.run)?;
-    let plan = dir.plan()?;
+    let plan = Arc::new(dir.plan()?);
     if !dir.file("scores.jsonl").is_file() {
         finish::grade(&dir, &plan, world)?;
     }

@@ -50,7 +50,7 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
     let Session { plan, live, journal, arms, done, number, progress, used, .. } = session;
     let consumer = Consumer {
         journal,
-        grader: RunGrader::new(&live.tasks, Arc::new(plan.samples.clone()))?,
+        grader: RunGrader::new(&live.tasks, Arc::clone(&plan))?,
         progress: Progress::new(progress, &plan, &arms, &done_by_arm(&plan, &done)),
         stop: stop.clone(),
         clock: world.clock(),

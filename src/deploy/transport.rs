@@ -129,6 +129,21 @@ pub struct Exchanged {
     pub reopened: bool,
 }
 
+impl Exchanged {
+    /// An exchange of which nothing has come back yet.
+    pub fn begun(dispatched: Mono, stream: bool) -> Exchanged {
+        Exchanged {
+            marks: Marks { dispatched, ..Marks::default() },
+            status: None,
+            headers: Vec::new(),
+            frames: Vec::new(),
+            end: EndOfBody::Complete,
+            stream,
+            reopened: false,
+        }
+    }
+}
+
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One connection to a deployment.

@@ -8,9 +8,7 @@ use super::engine::{Engine, Stats};
 use super::script::{End, Request, Script};
 use crate::deploy::transport::BoxFuture;
 use crate::deploy::watch::{Flow, MAX_RESPONSE_BYTES, Watch};
-use crate::deploy::{
-    Dialect, EndOfBody, Exchanged, Frame, Lane, Marks, Target, Transport, TransportError, WireRequest,
-};
+use crate::deploy::{Dialect, EndOfBody, Exchanged, Frame, Lane, Target, Transport, TransportError, WireRequest};
 use crate::units::Mono;
 use crate::world::Clock;
 
@@ -117,15 +115,7 @@ impl MemoryLane {
     }
 
     async fn run(&mut self, request: &WireRequest, dialect: &dyn Dialect) -> Exchanged {
-        let mut exchanged = Exchanged {
-            marks: Marks { dispatched: self.clock.now(), ..Marks::default() },
-            status: None,
-            headers: Vec::new(),
-            frames: Vec::new(),
-            end: EndOfBody::Complete,
-            stream: request.stream,
-            reopened: false,
-        };
+        let mut exchanged = Exchanged::begun(self.clock.now(), request.stream);
         if !self.is_open() {
             exchanged.reopened = self.opened_once;
             if let Err(error) = self.connect() {

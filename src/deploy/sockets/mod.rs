@@ -12,7 +12,7 @@ use std::task::{Context, Waker};
 
 use super::dialect::Dialect;
 use super::outcome::Deadline;
-use super::transport::{BoxFuture, EndOfBody, Exchanged, Lane, Marks, Target, Transport, TransportError, WireRequest};
+use super::transport::{BoxFuture, EndOfBody, Exchanged, Lane, Target, Transport, TransportError, WireRequest};
 use super::watch::Watch;
 use crate::world::Clock;
 pub use connect::client_config;
@@ -105,15 +105,7 @@ impl SocketLane {
     }
 
     async fn run(&mut self, request: &WireRequest, dialect: &dyn Dialect) -> Exchanged {
-        let mut exchanged = Exchanged {
-            marks: Marks { dispatched: self.clock.now(), ..Marks::default() },
-            status: None,
-            headers: Vec::new(),
-            frames: Vec::new(),
-            end: EndOfBody::Complete,
-            stream: request.stream,
-            reopened: false,
-        };
+        let mut exchanged = Exchanged::begun(self.clock.now(), request.stream);
         let outgoing = match self.outgoing(request) {
             Ok(outgoing) => outgoing,
             Err(error) => {
