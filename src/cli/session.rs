@@ -7,6 +7,7 @@ use super::args::ProgressMode;
 use super::consumer::{self, Consumer, Seen};
 use super::environment;
 use super::error::CliError;
+use super::lane_pool::LanePool;
 use super::progress::Progress;
 use super::targets::{self, Endpoint};
 use crate::deploy::probe::{self, ProbeError};
@@ -222,37 +223,4 @@ fn done_by_arm(plan: &Plan, done: &HashSet<Id>) -> BTreeMap<String, u64> {
         }
     }
     counts
-}
-
-/// The runtime that reads sockets: one thread that does nothing else.
-struct LanePool {
-    handle: tokio::runtime::Handle,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl LanePool {
-    fn start() -> std::io::Result<LanePool> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let run = move || {
-            runtime.block_on(async {
-                let _ = stopped.await;
-            });
-        };
-        let thread = std::thread::Builder::new().name("lanes".to_owned()).spawn(run)?;
-        Ok(LanePool { handle, stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for LanePool {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

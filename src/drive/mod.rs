@@ -7,9 +7,11 @@
 
 pub mod arm;
 mod attempt;
+pub mod calibrate;
 pub mod dispatcher;
 pub mod event;
 pub mod exchange;
+mod instrument;
 mod lane;
 mod pacer;
 mod retry;
@@ -19,8 +21,10 @@ mod slot;
 mod stop;
 
 pub use arm::ArmRunner;
+pub use calibrate::Calibration;
 pub use dispatcher::drive;
 pub use event::{Attempt, EndReason, Event, Finding, Severity, Timeline};
+pub use instrument::{Gauge, Instrument};
 pub use pacer::{BudgetState, Pacer, Used};
 pub use shared::Shared;
 pub use sink::{EventSink, Message};
