@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::environment;
-use crate::drive::Calibration;
-use crate::units::Id;
+use crate::drive::calibrate::{Shape, Source, measure};
+use crate::drive::{Calibration, Event, Shared, fitted, time_for};
+use crate::units::{Id, Mono};
 use crate::world::World;
 
 const FORMAT: &str = "counterpoise.calibrations/1";
@@ -50,6 +52,39 @@ pub fn keep(
     std::io::Write::write_all(&mut part, &text).map_err(failed)?;
     part.persist(&path).map_err(|error| failed(error.error))?;
     Ok(path)
+}
+
+/// Calibrates the client at the load that a run had, where that takes little beside the run; else takes what is kept for
+/// this host. What is known goes into the journal.
+pub async fn of_run(shared: &Shared, begun: Mono, world: &Arc<dyn World>) {
+    let Some(shape) = shared.gauge.shape(shared.live.arms) else { return };
+    let wall = Duration::from_nanos(shared.clock.now().since(begun).unwrap_or(0));
+    let time = time_for(wall);
+    let figures = match fitted(shape, time) {
+        Some(shape) => in_run(shared, shape, shared.clock.now().plus(time)).await,
+        None => None,
+    };
+    let figures = figures.or_else(|| find(shape.concurrency, tokens_per_s(&shape), world));
+    if let Some(figures) = figures {
+        let at_us = shared.clock.now().as_us();
+        shared.sink.emit(Event::Calibration { at_us, figures }).await;
+    }
+}
+
+async fn in_run(shared: &Shared, shape: Shape, until: Mono) -> Option<Calibration> {
+    let measured = measure(shape, shared.clock, &shared.pool, &shared.gauge, Some(until), &shared.stop).await;
+    match measured {
+        Ok(measured) if measured.requests > 0 => Some(measured.calibration(Source::Run)),
+        Ok(_) => None,
+        Err(error) => {
+            say!("the client was not calibrated: {error}");
+            None
+        }
+    }
+}
+
+fn tokens_per_s(shape: &Shape) -> f64 {
+    f64::from(shape.concurrency) * f64::from(shape.tokens) / shape.service().as_secs_f64().max(1e-3)
 }
 
 /// The lightest load that was calibrated here and is no lighter than this one.
@@ -94,7 +129,7 @@ fn cache(world: &Arc<dyn World>) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::calibrate::{ErrorBars, Source};
+    use crate::drive::calibrate::ErrorBars;
     use crate::world::FixedWorld;
 
     fn calibration(concurrency: u32) -> Calibration {

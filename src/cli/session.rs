@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use super::args::ProgressMode;
+use super::calibrations;
 use super::consumer::{self, Consumer, Seen};
 use super::environment;
 use super::error::CliError;
@@ -13,7 +14,7 @@ use super::targets::{self, Endpoint};
 use crate::deploy::probe::{self, ProbeError};
 use crate::deploy::sockets::Sockets;
 use crate::deploy::{self, Outcome};
-use crate::drive::{self, ArmRunner, BudgetState, EndReason, Event, EventSink, Pacer, Shared, Stop, Used};
+use crate::drive::{self, ArmRunner, BudgetState, EndReason, Event, EventSink, Gauge, Pacer, Shared, Stop, Used};
 use crate::grade::RunGrader;
 use crate::plan::Plan;
 use crate::record::{JournalWriter, RunDir};
@@ -66,6 +67,7 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
         pool: lanes.handle.clone(),
         sink,
         stop: stop.clone(),
+        gauge: Gauge::of(world),
         session: number,
         done,
         budget,
@@ -101,10 +103,14 @@ async fn session_events(
     shared.sink.emit(Event::Session { session: shared.session, anchor_wall_ms, resumed, environment }).await;
     let interrupts = tokio::spawn(watch_interrupts(shared.stop.clone()));
     let runners = probe_arms(shared, arms, endpoints).await;
+    let begun = shared.clock.now();
     let reason = match runners {
         Ok(runners) => drive::drive(Arc::clone(shared), runners).await,
         Err(reason) => reason,
     };
+    if reason == EndReason::Done {
+        calibrations::of_run(shared, begun, world).await;
+    }
     interrupts.abort();
     let complete = reason == EndReason::Done && others_are_done(shared, arms);
     let at_us = shared.clock.now().as_us();

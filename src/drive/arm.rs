@@ -8,6 +8,7 @@ use rust_decimal::Decimal;
 use super::attempt::{self, Context};
 use super::event::{Attempt, EndReason, Event};
 use super::exchange::{Done, SlotExchange};
+use super::instrument::Reading;
 use super::lane::{Crew, CrewContext, open_all};
 use super::pacer::{Pacer, Refused};
 use super::retry;
@@ -110,9 +111,14 @@ impl ArmRunner {
         let (arm, at_us) = (self.name.clone(), shared.clock.now().as_us());
         let SlotRef { slot: number, block, phase } = slot;
         shared.sink.emit(Event::SlotStarted { slot: number, block, arm: arm.clone(), at_us, phase }).await;
+        let watching = shared.gauge.start(&shared.pool);
         let left = self.work_off(shared, units).await;
+        let reading = watching.finish().await;
         self.record_unsent(shared, &left).await;
         let at_us = shared.clock.now().as_us();
+        if let Some(Reading { figures, .. }) = reading.filter(|_| phase == Phase::Measured) {
+            shared.sink.emit(Event::Instrument { slot: number, arm: arm.clone(), at_us, figures }).await;
+        }
         shared.sink.emit(Event::SlotEnded { slot: number, block, arm, at_us, phase }).await;
     }
 
@@ -285,6 +291,7 @@ impl ArmRunner {
             Some(pause) => work.again(done.position, now.plus(pause)),
             None => work.settled(done.position),
         }
+        shared.gauge.saw(&attempt);
         let message = attempt.error.clone().unwrap_or_default();
         shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
         if quota {

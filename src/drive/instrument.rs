@@ -1,7 +1,7 @@
 //! The instrument looks at itself while it measures: how late the lanes' thread wakes, how busy it is, and whether the
 //! wall clock was moved.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::answers::Answers;
+use super::calibrate::Shape;
+use super::event::Attempt;
+use crate::spec::ArmsMode;
 use crate::units::Mono;
 use crate::world::{self, Clock, World};
 
@@ -21,6 +25,9 @@ const BUCKET_US: u64 = 100;
 const BUCKETS: usize = 10_000;
 /// Between two looks wall clock and monotonic clock part by no more, unless somebody sets the one.
 const CLOCK_STEP_MS: f64 = 250.0;
+
+/// Marks for lateness, in milliseconds.
+pub const LATE_EDGES_MS: [u64; 9] = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 
 /// What the instrument saw of itself during one slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +43,9 @@ pub struct Instrument {
     /// The largest jump of the wall clock against the monotonic one, in milliseconds; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_step_ms: Option<f64>,
+    /// Looks that were later than each of [`LATE_EDGES_MS`], so that slots can be taken together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<u64>,
     /// Sockets that the process had open when the slot ended; absent where the system doesn't tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_sockets: Option<u64>,
@@ -48,17 +58,30 @@ pub struct Instrument {
 #[derive(Clone)]
 pub struct Gauge {
     world: Option<Arc<dyn World>>,
+    answers: Arc<Mutex<Answers>>,
 }
 
 impl Gauge {
     /// Watches on the clocks of `world`, which must not be paused.
     pub fn of(world: &Arc<dyn World>) -> Gauge {
-        Gauge { world: Some(Arc::clone(world)) }
+        Gauge { world: Some(Arc::clone(world)), answers: Arc::default() }
     }
 
     /// Watches nothing.
     pub fn off() -> Gauge {
-        Gauge { world: None }
+        Gauge { world: None, answers: Arc::default() }
+    }
+
+    /// Takes note of an answer, whose like a calibration asks for.
+    pub fn saw(&self, attempt: &Attempt) {
+        if self.world.is_some() {
+            self.answers.lock().unwrap_or_else(PoisonError::into_inner).saw(attempt);
+        }
+    }
+
+    /// The load as the client saw it; `None` where nothing was streamed, or nothing is watched.
+    pub fn shape(&self, mode: ArmsMode) -> Option<Shape> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).shape(mode)
     }
 
     /// Begins to watch the thread of `pool`, which must be a single one.
@@ -167,6 +190,11 @@ impl Lateness {
         edge_us.min(self.max_us) as f64 / 1e3
     }
 
+    fn later_than(&self, edge_ms: u64) -> u64 {
+        let from = usize::try_from(edge_ms * 1_000 / BUCKET_US).unwrap_or(BUCKETS);
+        self.buckets.iter().skip(from).map(|count| u64::from(*count)).sum()
+    }
+
     fn figures(&self, lanes_cpu_share: Option<f64>, clock_step_ms: Option<f64>) -> Instrument {
         Instrument {
             stall_p50_ms: self.percentile_ms(0.5),
@@ -174,6 +202,7 @@ impl Lateness {
             stall_max_ms: self.max_us as f64 / 1e3,
             lanes_cpu_share,
             clock_step_ms,
+            late: LATE_EDGES_MS.iter().map(|edge| self.later_than(*edge)).collect(),
             open_sockets: None,
             n: self.n,
         }
@@ -240,6 +269,8 @@ mod tests {
         assert!((figures.stall_p50_ms - 0.1).abs() < 1e-9, "{figures:?}");
         assert!((figures.stall_p99_ms - 35.1).abs() < 1e-9, "{figures:?}");
         assert!((figures.stall_max_ms - 45.0).abs() < 1e-9, "{figures:?}");
+        // 45, 35, 25, 15 and 5 ms.
+        assert_eq!(figures.late, [5, 5, 5, 4, 3, 0, 0, 0, 0]);
     }
 
     #[test]

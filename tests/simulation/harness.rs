@@ -8,7 +8,7 @@ use counterpoise::analyze::money::attempt_spend;
 use counterpoise::deploy::simulated::{AnswerBook, Engine, Entry, MemoryTransport, Profile, prompt_text};
 use counterpoise::deploy::{self, Target};
 use counterpoise::drive::{
-    ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Message, Pacer, Shared, Stop, Used, drive,
+    ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Gauge, Message, Pacer, Shared, Stop, Used, drive,
 };
 use counterpoise::plan::{self, Phase, Plan};
 use counterpoise::spec::{self, LoadOptions, Loaded, SuiteSource};
@@ -122,6 +122,7 @@ impl Sim {
             pool: tokio::runtime::Handle::current(),
             sink,
             stop: stop.clone(),
+            gauge: Gauge::off(),
             session,
             done: self.done,
             budget: BudgetState::new(self.loaded.live.budget.clone(), Used::default()),
