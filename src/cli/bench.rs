@@ -215,3 +215,44 @@ fn ratios(case: &Case) -> Vec<String> {
 fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::calibrate::ErrorBars;
+
+    fn side(p50: f64, p99: Option<f64>, cpu: f64) -> Side {
+        let bars = ErrorBars { p50: Some(p50), p99 };
+        let calibration = Calibration {
+            concurrency: 64,
+            requests: 1_024,
+            tokens: 65_536,
+            ttft_error_ms: bars,
+            arrival_error_ms: bars,
+            cpu_us_per_token: Some(cpu),
+            source: Source::Doctor,
+        };
+        Side { calibration, failed: 0, instrument: None }
+    }
+
+    #[test]
+    fn the_table_tells_both_clients_their_ratio_and_the_verdict() {
+        let case =
+            |lanes| Case { streams: 64, lanes, bare: side(0.02, Some(0.2), 8.0), peak_mb: Some(20.4), beyond_s: 0.015 };
+        let text = table(&[case(side(0.03, Some(0.5), 12.0))]);
+        for part in ["0.030 / 0.500", "×1.50 / ×2.50", "×1.50", "20", "64 streams: keeps up"] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(table(&[case(side(0.03, None, 12.0))]).contains("×1.50 / –"));
+        assert!(
+            table(&[case(side(3.0, Some(3.0), 12.0))]).contains("client_limited: its first tokens are stamped 3.0 ms")
+        );
+        let failing = Side { failed: 3, ..side(0.03, None, 12.0) };
+        assert!(table(&[case(failing)]).contains("3 requests failed"));
+    }
+
+    #[test]
+    fn every_load_has_enough_answers_and_an_end() {
+        assert_eq!([1, 64, 256, 1_000, 4_000].map(rounds), [16, 16, 4, 3, 3]);
+    }
+}

@@ -1,6 +1,6 @@
 //! Calibrations that `doctor --bench` keeps for later runs of the same program on the same host.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +44,10 @@ pub fn keep(
         tokens_per_s: tokens_per_s_and_stream * f64::from(calibration.concurrency),
         calibration,
     };
-    let kept = Kept { format: FORMAT.to_owned(), calibrations: calibrations.into_iter().map(one).collect() };
+    let new: Vec<KeptOne> = calibrations.into_iter().map(one).collect();
+    let is_new = |old: &KeptOne| new.iter().any(|one| one.calibration.concurrency == old.calibration.concurrency);
+    let old: Vec<KeptOne> = read(&path).unwrap_or_default().into_iter().filter(|old| !is_new(old)).collect();
+    let kept = Kept { format: FORMAT.to_owned(), calibrations: old.into_iter().chain(new).collect() };
     let text = serde_json::to_vec(&kept).map_err(|error| error.to_string())?;
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     std::fs::create_dir_all(folder).map_err(failed)?;
@@ -89,15 +92,18 @@ fn tokens_per_s(shape: &Shape) -> f64 {
 
 /// The lightest load that was calibrated here and is no lighter than this one.
 pub fn find(concurrency: u32, tokens_per_s: f64, world: &Arc<dyn World>) -> Option<Calibration> {
+    // Where nothing is kept, the program need not be read to know its hash.
+    std::fs::read_dir(folder(world).ok()?).ok()?.next()?.ok()?;
     let path = file(world).ok()?;
-    if std::fs::metadata(&path).ok()?.len() > MAX_BYTES {
+    lightest(read(&path)?, concurrency, tokens_per_s)
+}
+
+fn read(path: &Path) -> Option<Vec<KeptOne>> {
+    if std::fs::metadata(path).ok()?.len() > MAX_BYTES {
         return None;
     }
-    let kept: Kept = serde_json::from_slice(&std::fs::read(&path).ok()?).ok()?;
-    if kept.format != FORMAT {
-        return None;
-    }
-    lightest(kept.calibrations, concurrency, tokens_per_s)
+    let kept: Kept = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    (kept.format == FORMAT).then_some(kept.calibrations)
 }
 
 fn lightest(kept: Vec<KeptOne>, concurrency: u32, tokens_per_s: f64) -> Option<Calibration> {
@@ -116,14 +122,16 @@ fn file(world: &Arc<dyn World>) -> Result<PathBuf, String> {
     host.push(std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default());
     let host = host.join("\n");
     let id = Id::of("calibrations", &[&own, host.as_bytes()]);
-    Ok(cache(world)?.join("counterpoise").join(format!("calibrations-{id}.json")))
+    Ok(folder(world)?.join(format!("{id}.json")))
 }
 
-fn cache(world: &Arc<dyn World>) -> Result<PathBuf, String> {
+/// Below the user's cache folder.
+fn folder(world: &Arc<dyn World>) -> Result<PathBuf, String> {
     let set = |name: &str| world.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let own = set("XDG_CACHE_HOME").filter(|path| path.is_absolute());
-    own.or_else(|| set("HOME").map(|home| home.join(".cache")))
-        .ok_or_else(|| "neither XDG_CACHE_HOME nor HOME is set".to_owned())
+    let cache = own.or_else(|| set("HOME").map(|home| home.join(".cache")));
+    let cache = cache.ok_or_else(|| "neither XDG_CACHE_HOME nor HOME is set".to_owned())?;
+    Ok(cache.join("counterpoise").join("calibrations"))
 }
 
 #[cfg(test)]
@@ -150,7 +158,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let world: Arc<dyn World> = Arc::new(FixedWorld::new(&[("XDG_CACHE_HOME", dir.path().to_str().unwrap())]));
         assert_eq!(find(1, 1.0, &world), None);
-        keep(vec![calibration(64), calibration(256)], 100.0, &world).unwrap();
+        keep(vec![calibration(64)], 1.0, &world).unwrap();
+        keep(vec![calibration(64)], 100.0, &world).unwrap();
+        keep(vec![calibration(256)], 100.0, &world).unwrap();
         let found = |concurrency, rate| find(concurrency, rate, &world).map(|c| c.concurrency);
         assert_eq!(found(4, 400.0), Some(64));
         assert_eq!(found(64, 6_401.0), Some(256), "as many streams, and faster ones");

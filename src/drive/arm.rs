@@ -116,7 +116,8 @@ impl ArmRunner {
         let reading = watching.finish().await;
         self.record_unsent(shared, &left).await;
         let at_us = shared.clock.now().as_us();
-        if let Some(Reading { figures, .. }) = reading.filter(|_| phase == Phase::Measured) {
+        // A slot that was over before the first look shows nothing.
+        if let Some(Reading { figures, .. }) = reading.filter(|r| phase == Phase::Measured && r.figures.n > 0) {
             shared.sink.emit(Event::Instrument { slot: number, arm: arm.clone(), at_us, figures }).await;
         }
         shared.sink.emit(Event::SlotEnded { slot: number, block, arm, at_us, phase }).await;
