@@ -13,10 +13,10 @@ use crate::plan::Plan;
 use crate::spec::{GateKind, LatencyFigure, Scope, SpeedMetric};
 
 /// Shares and floors of the rules: an error below either is told and spoils nothing.
-const TTFT_P50_FLOOR_MS: f64 = 1.0;
-const TTFT_P50_SHARE: f64 = 0.05;
-const TTFT_P99_FLOOR_MS: f64 = 5.0;
-const TTFT_P99_SHARE: f64 = 0.25;
+const P50_FLOOR_MS: f64 = 1.0;
+const P50_SHARE: f64 = 0.05;
+const P99_FLOOR_MS: f64 = 5.0;
+const P99_SHARE: f64 = 0.25;
 /// The lanes' thread has no reserve beyond this share of a core.
 const CPU_SHARE_MAX: f64 = 0.9;
 /// A slot with fewer looks says little of its thread's share.
@@ -123,26 +123,26 @@ pub struct Shown<'a> {
 
 /// Why the client, and not the server, may be what was measured; none where it kept up.
 pub fn limits(shown: &Shown<'_>) -> Vec<String> {
-    let share_of_ttft = |share: f64| shown.ttft_median_ms.map_or(0.0, |ttft| share * ttft);
     let mut reasons = Vec::new();
     if let Some(calibration) = shown.calibration {
-        let mut check = |what: &str, error: Option<f64>, limit: f64| {
+        let mut check = |what: &str, error: Option<f64>, floor_ms: f64, share: f64, of: Option<f64>| {
+            let limit = floor_ms.max(of.map_or(0.0, |median| share * median));
             if let Some(error) = error.filter(|error| *error > limit) {
-                reasons.push(format!(
-                    "its first tokens are stamped {error:.1} ms late ({what}; {limit:.1} ms are tolerated)"
-                ));
+                reasons.push(format!("it stamps {what} {error:.1} ms late; {limit:.1} ms are tolerated"));
             }
         };
-        let error = calibration.ttft_error_ms;
-        check("p50", error.p50, TTFT_P50_FLOOR_MS.max(share_of_ttft(TTFT_P50_SHARE)));
-        check("p99", error.p99, TTFT_P99_FLOOR_MS.max(share_of_ttft(TTFT_P99_SHARE)));
+        let (ttft, gap) = (shown.ttft_median_ms, shown.gap_median_ms);
+        check("first tokens (p50)", calibration.ttft_error_ms.p50, P50_FLOOR_MS, P50_SHARE, ttft);
+        check("first tokens (p99)", calibration.ttft_error_ms.p99, P99_FLOOR_MS, P99_SHARE, ttft);
+        check("tokens (p50)", calibration.arrival_error_ms.p50, P50_FLOOR_MS, P50_SHARE, gap);
+        check("tokens (p99)", calibration.arrival_error_ms.p99, P99_FLOOR_MS, P99_SHARE, gap);
     }
     let shares = shown.slots.iter().filter(|slot| slot.n >= CPU_LOOKS_MIN).filter_map(|slot| slot.lanes_cpu_share);
     if let Some(share) = shares.max_by(f64::total_cmp).filter(|share| *share >= CPU_SHARE_MAX) {
         reasons.push(format!("its reading thread was busy for {:.0} % of a slot", 100.0 * share));
     }
     reasons.extend(stalled(&shown.slots, STALL_FLOOR_MS.max(shown.gap_median_ms.unwrap_or(0.0))));
-    let lag_limit = LAG_FLOOR_MS.max(share_of_ttft(LAG_SHARE));
+    let lag_limit = LAG_FLOOR_MS.max(shown.ttft_median_ms.map_or(0.0, |ttft| LAG_SHARE * ttft));
     if let Some(lag) = shown.dispatch_lag_p99_ms.filter(|lag| *lag > lag_limit) {
         reasons
             .push(format!("it sent requests {lag:.1} ms after they were due (p99; {lag_limit:.1} ms are tolerated)"));

@@ -245,7 +245,8 @@ mod tests {
         }
         assert!(table(&[case(side(0.03, None, 12.0))]).contains("×1.50 / –"));
         assert!(
-            table(&[case(side(3.0, Some(3.0), 12.0))]).contains("client_limited: its first tokens are stamped 3.0 ms")
+            table(&[case(side(3.0, Some(3.0), 12.0))])
+                .contains("client_limited: it stamps first tokens (p50) 3.0 ms late")
         );
         let failing = Side { failed: 3, ..side(0.03, None, 12.0) };
         assert!(table(&[case(failing)]).contains("3 requests failed"));

@@ -30,13 +30,18 @@ fn watched(arm: &str, figures: Instrument) -> Kit {
 }
 
 fn calibrated(ttft: (f64, f64)) -> Summary {
+    calibrated_at(ttft, (0.1, 0.2))
+}
+
+/// Errors (p50, p99) of first tokens and of all tokens, in milliseconds.
+fn calibrated_at(ttft: (f64, f64), arrival: (f64, f64)) -> Summary {
     let mut kit = Kit::play(&suite(200), plain);
     let figures = Calibration {
         concurrency: 4,
         requests: 1_000,
         tokens: 64_000,
         ttft_error_ms: ErrorBars { p50: Some(ttft.0), p99: Some(ttft.1) },
-        arrival_error_ms: ErrorBars { p50: Some(ttft.0), p99: Some(ttft.1) },
+        arrival_error_ms: ErrorBars { p50: Some(arrival.0), p99: Some(arrival.1) },
         cpu_us_per_token: Some(9.0),
         source: Source::Run,
     };
@@ -63,12 +68,21 @@ fn an_error_counts_against_the_time_that_it_spoils() {
     let both = calibrated((2.6, 2.6));
     assert_eq!(arms(&both, "client_limited"), ["base", "cand"]);
     assert!(both.validity.iter().all(|f| f.severity == Severity::WithdrawsFigures));
-    assert!(both.validity[0].message.contains("2.6 ms late (p50; 2.5 ms"), "{}", both.validity[0].message);
+    assert!(
+        both.validity[0].message.contains("first tokens (p50) 2.6 ms late; 2.5 ms"),
+        "{}",
+        both.validity[0].message
+    );
     assert_eq!(both.arms["cand"].latency.ttft_ms, None);
     assert!(!comparison(&both).speed.contains_key("e2e_p50"));
     // 25 % of 30 ms are 7.5 ms.
     assert_eq!(arms(&calibrated((0.5, 7.4)), "client_limited"), Vec::<&str>::new());
     assert_eq!(arms(&calibrated((0.5, 7.6)), "client_limited"), ["cand"]);
+    // Of a gap of 10 ms the shares are below the floors of 1 and 5 ms.
+    assert_eq!(codes(&calibrated_at((0.5, 1.0), (0.9, 4.9))), Vec::<&str>::new());
+    assert_eq!(arms(&calibrated_at((0.5, 1.0), (0.9, 5.1)), "client_limited"), ["base", "cand"]);
+    let late = calibrated_at((0.5, 1.0), (1.1, 4.9));
+    assert!(late.validity[0].message.contains("it stamps tokens (p50) 1.1 ms late"), "{}", late.validity[0].message);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tokio::time::Sleep;
 use super::chain;
 use super::connect::{Body, Live};
 use super::io::Stamps;
+use super::nudge::Nudge;
 use crate::deploy::outcome::Deadline;
 use crate::deploy::transport::{EndOfBody, Exchanged, Frame, TransportError};
 use crate::deploy::watch::{Flow, MAX_RESPONSE_BYTES, Watch};
@@ -160,15 +161,19 @@ async fn body(
     let mut ended = false;
     let mut done_at = None;
     let mut store = Store::default();
+    let nudge = Nudge::new();
     loop {
         let step = std::future::poll_fn(|cx| {
-            let mut polled = poll_body(&mut incoming, cx);
-            if polled.is_pending() {
-                if !ended {
-                    ended = Pin::new(&mut live.connection).poll(cx).is_ready();
+            let polled = nudge.quietly(cx, |cx| {
+                let mut polled = poll_body(&mut incoming, cx);
+                if polled.is_pending() {
+                    if !ended {
+                        ended = Pin::new(&mut live.connection).poll(cx).is_ready();
+                    }
+                    polled = poll_body(&mut incoming, cx);
                 }
-                polled = poll_body(&mut incoming, cx);
-            }
+                polled
+            });
             if polled.is_pending() { alarm.poll(cx, watch).map(Step::Deadline) } else { polled }
         })
         .await;

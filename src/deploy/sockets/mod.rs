@@ -6,6 +6,7 @@
 mod connect;
 mod drive;
 mod io;
+mod nudge;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
