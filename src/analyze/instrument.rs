@@ -81,8 +81,11 @@ pub struct ArmInstrument {
     pub slots: u64,
     /// How often the reading thread was looked at.
     pub looks: u64,
-    pub stall_p99_ms: f64,
+    /// Of a slot of 1000 looks or more.
+    pub stall_p99_ms: Option<f64>,
     pub stall_max_ms: f64,
+    /// Looks of all slots that were later than 1, 2, 5, 10, 20, 50, 100, 200 and 500 ms.
+    pub late: Vec<u64>,
     pub lanes_cpu_share: Option<f64>,
     pub open_sockets: Option<u64>,
     pub clock_step_ms: Option<f64>,
@@ -90,12 +93,13 @@ pub struct ArmInstrument {
 
 impl ArmInstrument {
     fn of(slots: &[Instrument]) -> ArmInstrument {
-        let worst = |figure: fn(&Instrument) -> f64| slots.iter().map(figure).fold(0.0, f64::max);
+        let late = |index: usize| slots.iter().filter_map(|slot| slot.late.get(index)).sum();
         ArmInstrument {
             slots: slots.len() as u64,
             looks: slots.iter().map(|slot| slot.n).sum(),
-            stall_p99_ms: worst(|slot| slot.stall_p99_ms),
-            stall_max_ms: worst(|slot| slot.stall_max_ms),
+            stall_p99_ms: slots.iter().filter_map(|slot| slot.stall_p99_ms).max_by(f64::total_cmp),
+            stall_max_ms: slots.iter().map(|slot| slot.stall_max_ms).fold(0.0, f64::max),
+            late: (0..LATE_EDGES_MS.len()).map(late).collect(),
             lanes_cpu_share: slots.iter().filter_map(|slot| slot.lanes_cpu_share).max_by(f64::total_cmp),
             open_sockets: slots.iter().filter_map(|slot| slot.open_sockets).max(),
             clock_step_ms: largest_step(slots),

@@ -229,10 +229,15 @@ impl ErrorBars {
     }
 }
 
+/// Whether `n` values carry the percentile `q`.
+pub(super) fn carries(n: f64, q: f64) -> bool {
+    n * (1.0 - q) >= NEEDED_BEYOND * (1.0 - 1e-12)
+}
+
 /// Nearest rank of sorted values.
 fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
     let n = sorted.len() as f64;
-    if n * (1.0 - q) < NEEDED_BEYOND * (1.0 - 1e-12) {
+    if !carries(n, q) {
         return None;
     }
     sorted.get((q * n).ceil() as usize - 1).copied()

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::answers::Answers;
-use super::calibrate::Shape;
+use super::calibrate::{Shape, carries};
 use super::event::Attempt;
 use crate::spec::ArmsMode;
 use crate::units::Mono;
@@ -33,9 +33,10 @@ pub const LATE_EDGES_MS: [u64; 9] = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Instrument {
     /// How late the lanes' thread woke for a timer, in milliseconds. The timer's own granularity of a millisecond is part
-    /// of it. A look that a stall swallowed counts with what was left of the stall.
-    pub stall_p50_ms: f64,
-    pub stall_p99_ms: f64,
+    /// of it. A look that a stall swallowed counts with what was left of the stall. A percentile is absent where fewer than
+    /// ten looks lie beyond.
+    pub stall_p50_ms: Option<f64>,
+    pub stall_p99_ms: Option<f64>,
     pub stall_max_ms: f64,
     /// Processor time of the lanes' thread ÷ wall time; absent where the system doesn't tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -176,7 +177,10 @@ impl Lateness {
     }
 
     /// Upper edge of the bucket that holds the percentile, and no more than the maximum.
-    fn percentile_ms(&self, q: f64) -> f64 {
+    fn percentile_ms(&self, q: f64) -> Option<f64> {
+        if !carries(self.n as f64, q) {
+            return None;
+        }
         let rank = (self.n as f64 * q).ceil().max(1.0) as u64;
         let mut below = 0;
         let bucket = self.buckets.iter().position(|count| {
@@ -187,7 +191,7 @@ impl Lateness {
             Some(bucket) if bucket + 1 < BUCKETS => (bucket as u64 + 1) * BUCKET_US,
             _ => self.max_us,
         };
-        edge_us.min(self.max_us) as f64 / 1e3
+        Some(edge_us.min(self.max_us) as f64 / 1e3)
     }
 
     fn later_than(&self, edge_ms: u64) -> u64 {
@@ -258,19 +262,20 @@ mod tests {
     fn a_stall_counts_for_every_look_that_it_swallowed() {
         let mut late = Lateness::default();
         let mut due = ms(10);
-        for _ in 0..95 {
+        for _ in 0..990 {
             due = late.looked(due, due.plus_ns(50_000));
         }
-        assert_eq!(due, ms(960));
-        // 45 ms late: this look, and the four that were due meanwhile.
-        due = late.looked(due, ms(1_005));
-        assert_eq!((due, late.n), (ms(1_010), 100));
+        assert_eq!(due, ms(9_910));
+        assert_eq!(late.figures(None, None).stall_p99_ms, None, "990 looks have fewer than ten beyond");
+        // 145 ms late: this look, and the fourteen that were due meanwhile.
+        due = late.looked(due, ms(10_055));
+        assert_eq!((due, late.n), (ms(10_060), 1_005));
         let figures = late.figures(None, None);
-        assert!((figures.stall_p50_ms - 0.1).abs() < 1e-9, "{figures:?}");
-        assert!((figures.stall_p99_ms - 35.1).abs() < 1e-9, "{figures:?}");
-        assert!((figures.stall_max_ms - 45.0).abs() < 1e-9, "{figures:?}");
-        // 45, 35, 25, 15 and 5 ms.
-        assert_eq!(figures.late, [5, 5, 5, 4, 3, 0, 0, 0, 0]);
+        assert_eq!(figures.stall_p50_ms, Some(0.1));
+        // 145, 135, …, 5 ms: of 1005 looks the 995th is the fifth of them.
+        assert_eq!(figures.stall_p99_ms, Some(45.1));
+        assert!((figures.stall_max_ms - 145.0).abs() < 1e-9, "{figures:?}");
+        assert_eq!(figures.late, [15, 15, 15, 14, 13, 10, 5, 0, 0]);
     }
 
     #[test]
@@ -285,7 +290,7 @@ mod tests {
     #[test]
     fn no_look_at_all_is_no_stall() {
         let figures = Lateness::default().figures(Some(0.5), None);
-        assert_eq!((figures.n, figures.stall_p99_ms, figures.stall_max_ms), (0, 0.0, 0.0));
+        assert_eq!((figures.n, figures.stall_p50_ms, figures.stall_p99_ms), (0, None, None));
     }
 
     #[test]

@@ -60,7 +60,7 @@ mod tests {
     fn it_says_what_is_known_and_no_more() {
         let mut summary = summary();
         assert_eq!(sentence(&summary), None);
-        let arm = json!({"slots": 2, "looks": 900, "stall_p99_ms": 1.5, "stall_max_ms": 3.25, "lanes_cpu_share": 0.124,
+        let arm = json!({"slots": 2, "looks": 900, "stall_p99_ms": null, "stall_max_ms": 3.25, "lanes_cpu_share": 0.124, "late": [],
                          "open_sockets": 9, "clock_step_ms": null});
         summary.environment.insert("instrument".to_owned(), json!({"arms": {"base": arm}}));
         let text = sentence(&summary).unwrap();

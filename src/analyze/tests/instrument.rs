@@ -11,8 +11,8 @@ fn plain(arm: &str, sample: u32, _: u32) -> Answer {
 
 fn calm() -> Instrument {
     Instrument {
-        stall_p50_ms: 0.6,
-        stall_p99_ms: 1.2,
+        stall_p50_ms: Some(0.6),
+        stall_p99_ms: Some(1.2),
         stall_max_ms: 3.0,
         lanes_cpu_share: Some(0.2),
         clock_step_ms: None,
@@ -227,6 +227,7 @@ fn the_summary_holds_each_arms_worst_slot_and_the_calibration() {
     let arm = &environment["arms"]["cand"];
     assert_eq!((&arm["slots"], &arm["looks"], &arm["stall_max_ms"]), (&2.into(), &1_050.into(), &7.0.into()));
     assert_eq!(arm["lanes_cpu_share"], 0.2);
+    assert_eq!((&arm["late"][0], &arm["late"][1]), (&600.into(), &20.into()));
     assert!(environment.get("calibration").is_none());
     let calibration = calibrated((0.1, 0.2)).environment["instrument"]["calibration"].clone();
     assert_eq!((&calibration["source"], &calibration["ttft_error_ms"]["p99"]), (&"run".into(), &0.2.into()));
