@@ -60,7 +60,7 @@ pub fn keep(
 /// Calibrates the client at the load that a run had, where that takes little beside the run; else takes what is kept for
 /// this host. What is known goes into the journal.
 pub async fn of_run(shared: &Shared, begun: Mono, world: &Arc<dyn World>) {
-    let Some(shape) = shared.gauge.shape(shared.live.arms) else { return };
+    let Some(shape) = shared.gauge.shape() else { return };
     let wall = Duration::from_nanos(shared.clock.now().since(begun).unwrap_or(0));
     let time = time_for(wall);
     let figures = match fitted(shape, time) {

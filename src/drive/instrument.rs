@@ -9,10 +9,9 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::answers::Answers;
 use super::calibrate::{Shape, carries};
 use super::event::Attempt;
-use crate::spec::ArmsMode;
+use super::own_load::OwnLoad;
 use crate::units::Mono;
 use crate::world::{self, Clock, World};
 
@@ -59,30 +58,30 @@ pub struct Instrument {
 #[derive(Clone)]
 pub struct Gauge {
     world: Option<Arc<dyn World>>,
-    answers: Arc<Mutex<Answers>>,
+    load: Arc<Mutex<OwnLoad>>,
 }
 
 impl Gauge {
     /// Watches on the clocks of `world`, which must not be paused.
     pub fn of(world: &Arc<dyn World>) -> Gauge {
-        Gauge { world: Some(Arc::clone(world)), answers: Arc::default() }
+        Gauge { world: Some(Arc::clone(world)), load: Arc::default() }
     }
 
     /// Watches nothing.
     pub fn off() -> Gauge {
-        Gauge { world: None, answers: Arc::default() }
+        Gauge { world: None, load: Arc::default() }
     }
 
     /// Takes note of an answer, whose like a calibration asks for.
     pub fn saw(&self, attempt: &Attempt) {
         if self.world.is_some() {
-            self.answers.lock().unwrap_or_else(PoisonError::into_inner).saw(attempt);
+            self.load.lock().unwrap_or_else(PoisonError::into_inner).saw(attempt);
         }
     }
 
     /// The load as the client saw it; `None` where nothing was streamed, or nothing is watched.
-    pub fn shape(&self, mode: ArmsMode) -> Option<Shape> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).shape(mode)
+    pub fn shape(&self) -> Option<Shape> {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner).shape()
     }
 
     /// Begins to watch the thread of `pool`, which must be a single one.

@@ -5,7 +5,6 @@
 //! ```
 //! Lanes only read and stamp; reading a reply's meaning, retries and accounting happen on the dispatcher's side.
 
-mod answers;
 pub mod arm;
 mod attempt;
 pub mod calibrate;
@@ -14,6 +13,7 @@ pub mod event;
 pub mod exchange;
 mod instrument;
 mod lane;
+mod own_load;
 mod pacer;
 mod retry;
 mod shared;
@@ -21,12 +21,12 @@ pub mod sink;
 mod slot;
 mod stop;
 
-pub use answers::{fitted, time_for};
 pub use arm::ArmRunner;
 pub use calibrate::Calibration;
 pub use dispatcher::drive;
 pub use event::{Attempt, EndReason, Event, Finding, Severity, Timeline};
 pub use instrument::{Gauge, Instrument, LATE_EDGES_MS};
+pub use own_load::{fitted, time_for};
 pub use pacer::{BudgetState, Pacer, Used};
 pub use shared::Shared;
 pub use sink::{EventSink, Message};

@@ -1,12 +1,11 @@
 //! What the answers of a run were like: the shape of its load, so that the instrument can be calibrated at it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::calibrate::Shape;
 use super::event::Attempt;
 use crate::plan::Phase;
-use crate::spec::ArmsMode;
 
 /// The last so many answers tell the medians.
 const KEPT: usize = 4_096;
@@ -19,6 +18,8 @@ const REQUESTS_ENOUGH: u32 = 1_000;
 /// One streamed answer.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
+    sent_us: u64,
+    end_us: u64,
     ttft_us: u64,
     /// Between two token-bearing events; 0 where there is but one.
     gap_us: u64,
@@ -26,13 +27,11 @@ struct Answer {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Answers {
+pub struct OwnLoad {
     last: VecDeque<Answer>,
-    /// Lanes in use, by arm.
-    lanes: BTreeMap<String, u32>,
 }
 
-impl Answers {
+impl OwnLoad {
     /// Takes note of a measured answer that was streamed. Events count, not tokens: they are what the client reads.
     pub fn saw(&mut self, attempt: &Attempt) {
         let Some(answer) = streamed(attempt) else { return };
@@ -40,28 +39,30 @@ impl Answers {
             self.last.pop_front();
         }
         self.last.push_back(answer);
-        let lanes = attempt.lane.saturating_add(1);
-        if let Some(known) = self.lanes.get_mut(&attempt.arm) {
-            *known = lanes.max(*known);
-        } else {
-            self.lanes.insert(attempt.arm.clone(), lanes);
-        }
     }
 
     /// The load as the client saw it, with one round; `None` where nothing was streamed.
-    pub fn shape(&self, mode: ArmsMode) -> Option<Shape> {
-        let lanes = self.lanes.values().copied();
-        let concurrency = match mode {
-            ArmsMode::Together => lanes.fold(0, u32::saturating_add),
-            ArmsMode::Alternate | ArmsMode::Sequential => lanes.max()?,
-        };
+    pub fn shape(&self) -> Option<Shape> {
         Some(Shape {
-            concurrency,
+            concurrency: self.in_flight_max().filter(|most| *most > 0)?,
             rounds: 1,
             tokens: self.median(|answer| u64::from(answer.events))? as u32,
             ttft_ms: self.median(|answer| answer.ttft_us)? as f64 / 1e3,
             tpot_ms: self.median(|answer| answer.gap_us)? as f64 / 1e3,
         })
+    }
+
+    /// The most answers that were under way at one instant, whatever arm they are of and however they came to be asked.
+    fn in_flight_max(&self) -> Option<u32> {
+        let edges = self.last.iter().flat_map(|answer| [(answer.sent_us, 1_i64), (answer.end_us, -1)]);
+        let mut edges: Vec<(u64, i64)> = edges.collect();
+        // At one instant an end comes before a start: a lane that goes on at once is one answer, not two.
+        edges.sort_unstable();
+        let levels = edges.into_iter().scan(0, |level, (_, change)| {
+            *level += change;
+            Some(*level)
+        });
+        levels.max().and_then(|most| u32::try_from(most).ok())
     }
 
     fn median(&self, figure: fn(&Answer) -> u64) -> Option<u64> {
@@ -79,7 +80,8 @@ fn streamed(attempt: &Attempt) -> Option<Answer> {
     let (first, last) = (t.first_token_us?, t.last_token_us?);
     let events = u32::try_from(attempt.arrival_gaps_us.len()).ok().filter(|events| *events > 0)?;
     let gap_us = last.checked_sub(first)?.checked_div(u64::from(events - 1)).unwrap_or(0);
-    Some(Answer { ttft_us: first.checked_sub(t.sent_us?)?, gap_us, events })
+    let sent_us = t.sent_us?;
+    Some(Answer { sent_us, end_us: t.eof_us?, ttft_us: first.checked_sub(sent_us)?, gap_us, events })
 }
 
 /// How long a calibration of a run of this length may take.
@@ -101,18 +103,25 @@ pub fn fitted(shape: Shape, time: Duration) -> Option<Shape> {
 mod tests {
     use super::*;
 
-    fn answers(of: &[(u64, u64, u32)]) -> Answers {
-        let last = of.iter().map(|&(ttft_us, gap_us, events)| Answer { ttft_us, gap_us, events }).collect();
-        Answers { last, lanes: BTreeMap::from([("a".to_owned(), 4), ("b".to_owned(), 3)]) }
+    /// Answers (sent, end, TTFT, gap, events), times in milliseconds.
+    fn load(of: &[(u64, u64, u64, u64, u32)]) -> OwnLoad {
+        let answer = |&(sent, end, ttft, gap, events): &(u64, u64, u64, u64, u32)| Answer {
+            sent_us: 1_000 * sent,
+            end_us: 1_000 * end,
+            ttft_us: 1_000 * ttft,
+            gap_us: 1_000 * gap,
+            events,
+        };
+        OwnLoad { last: of.iter().map(answer).collect() }
     }
 
     #[test]
     fn the_shape_is_of_medians_and_of_what_runs_at_a_time() {
-        let answers = answers(&[(50_000, 9_000, 60), (70_000, 10_000, 64), (900_000, 11_000, 900)]);
-        let shape = answers.shape(ArmsMode::Alternate).unwrap();
-        assert_eq!(shape, Shape { concurrency: 4, rounds: 1, tokens: 64, ttft_ms: 70.0, tpot_ms: 10.0 });
-        assert_eq!(answers.shape(ArmsMode::Together).unwrap().concurrency, 7);
-        assert_eq!(Answers::default().shape(ArmsMode::Alternate), None);
+        // Two lanes, of which the first goes on at once; a third answer starts when the last of both is over.
+        let load =
+            load(&[(0, 100, 50, 9, 60), (10, 200, 70, 10, 64), (100, 150, 900, 11, 900), (200, 300, 71, 10, 64)]);
+        assert_eq!(load.shape(), Some(Shape { concurrency: 2, rounds: 1, tokens: 64, ttft_ms: 71.0, tpot_ms: 10.0 }));
+        assert_eq!(OwnLoad::default().shape(), None);
     }
 
     #[test]
