@@ -60,6 +60,7 @@ pub fn before_ratios(plan: &Plan, run: &Run, comparisons: &[Matched<'_>]) -> Vec
         }
     }
     findings.extend(cache_contaminated(plan, run));
+    findings.extend(super::streams::first_chunk_unknown(plan, run));
     findings
 }
 
