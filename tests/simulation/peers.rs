@@ -290,3 +290,28 @@ async fn warm_up_is_never_counted() {
     assert_eq!(summary.arms["only"].requests["planned"], 20);
     assert_eq!(summary.arms["only"].latency.e2e_ms.as_ref().unwrap().n, 20);
 }
+
+/// A client that interleaves single requests of two arms in one closed loop gives both the same rate.
+#[tokio::test(start_paused = true)]
+async fn an_arm_twice_as_fast_shows_twice_the_rate_and_half_the_wait() {
+    let arm = |scale: f64| {
+        json!({
+            "ttft_ms": {"median": 40.0 * scale, "p95": 60.0 * scale},
+            "token_gap_ms": {"fixed": 10.0 * scale},
+        })
+    };
+    let text = crate::harness::suite(480, 4, "");
+    let run = Sim::new(&text).with("base", profile(arm(1.0))).with("fast", profile(arm(0.5))).run().await;
+    let summary = summary(&run);
+    let comparison = summary.comparisons.iter().find(|c| c.candidate == "fast").unwrap();
+    for (metric, truth) in [("requests_per_s", 2.0), ("ttft_p50", 0.5), ("tpot_p50", 0.5), ("e2e_p50", 0.5)] {
+        let ratio = &comparison.speed[metric];
+        let (low, high) = (ratio.low.unwrap(), ratio.high.unwrap());
+        assert!(low <= truth * 1.04 && truth * 0.96 <= high, "{metric}: {ratio:?}");
+        assert!(ratio.point.is_some_and(|point| (point / truth - 1.0).abs() < 0.08), "{metric}: {ratio:?}");
+    }
+    for arm in ["base", "base-twin", "fast"] {
+        let peak = run.transport.stats(arm.trim_end_matches("-twin")).unwrap().peak_in_flight;
+        assert_eq!(peak, 4, "{arm}");
+    }
+}
