@@ -82,7 +82,7 @@ pub fn summarize(input: &AnalyzeInput<'_>, run: &Run) -> Result<Summary, Analyze
         arms: arm_summaries(plan, run, rates, &withdrawn),
         comparisons,
         validity: findings,
-        environment: environment(run, rates),
+        environment: environment(plan, run, rates),
     })
 }
 
@@ -149,13 +149,17 @@ fn end_reason(run: &Run) -> Option<String> {
     }
 }
 
-/// The first session's environment, the servers' fingerprints by arm, and which windows throughput is told from.
-fn environment(run: &Run, rates: Rates<'_>) -> BTreeMap<String, Value> {
+/// The first session's environment, the servers' fingerprints by arm, which windows throughput is told from, and what the
+/// instrument saw of itself.
+fn environment(plan: &Plan, run: &Run, rates: Rates<'_>) -> BTreeMap<String, Value> {
     let mut environment = run.sessions.first().map(|s| s.environment.clone()).unwrap_or_default();
     if !run.ready.is_empty() {
         environment.insert("fingerprints".to_owned(), json!(run.ready));
     }
     let window = if rates.is_trimmed() { "steady part of each slot" } else { "whole slots" };
     environment.insert("throughput_window".to_owned(), json!(window));
+    if let Some(instrument) = run.watched.summary(plan) {
+        environment.insert("instrument".to_owned(), json!(instrument));
+    }
     environment
 }

@@ -70,6 +70,7 @@ impl ArmRunner {
             Some(pause) => work.again(tried.position, now.plus(pause)),
             None => work.settled(tried.position),
         }
+        shared.gauge.saw(&attempt);
         let message = attempt.error.clone().unwrap_or_default();
         shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
         if quota {

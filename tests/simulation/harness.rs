@@ -8,7 +8,8 @@ use counterpoise::analyze::money::attempt_spend;
 use counterpoise::deploy::simulated::{AnswerBook, Engine, Entry, MemoryTransport, Profile, prompt_text};
 use counterpoise::deploy::{self, Target};
 use counterpoise::drive::{
-    ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Message, Pace, Pacer, Shared, Stop, Used, drive,
+    ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Gauge, Message, Pace, Pacer, Shared, Stop, Used,
+    drive,
 };
 use counterpoise::plan::{self, Phase, Plan};
 use counterpoise::spec::{self, LoadOptions, Loaded, SuiteSource};
@@ -131,6 +132,7 @@ impl Sim {
             pool: tokio::runtime::Handle::current(),
             sink,
             stop: stop.clone(),
+            gauge: Gauge::off(),
             session,
             done: self.done,
             ended_slots: HashSet::new(),

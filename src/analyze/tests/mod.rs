@@ -3,6 +3,7 @@
 mod arms;
 mod compare;
 mod figures;
+mod instrument;
 mod limits;
 mod quality;
 mod validity;
