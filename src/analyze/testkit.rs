@@ -148,6 +148,7 @@ pub fn suite(samples: usize) -> Suite {
         retry: Retry { max_attempts: 3, on: Vec::new(), base: Span::from_ms(1), cap: Span::from_ms(1) },
         budget: Budget::default(),
         load: Load::Closed { concurrency: 1, warmup_requests: 0, start: Start::Burst },
+        workload: None,
         slo: Vec::new(),
         tasks: vec![task("facts", Some("qa"), samples)],
         gates: Vec::new(),

@@ -77,6 +77,8 @@ pub enum Shape {
     Variants(&'static Variants),
     /// A list or a section, told apart by the node; a section also where it has `key`.
     ListOr(&'static Shape, &'static Section),
+    /// Variants where there is a map, else the shape.
+    Or(&'static Shape, &'static Variants),
     /// A variant, or a section where the map has a key of that section.
     VariantOr(&'static Variants, &'static Section),
 }

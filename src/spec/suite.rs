@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::gate::Gate;
 use super::task::Task;
+use super::workload::Workload;
 use crate::units::Span;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,9 +32,23 @@ pub struct Suite {
     pub retry: Retry,
     pub budget: Budget,
     pub load: Load,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
     pub slo: Vec<SloTarget>,
     pub tasks: Vec<Task>,
     pub gates: Vec<Gate>,
+}
+
+impl Deployment {
+    /// Scheme, host and port of the server; what requests of one origin leave in its cache, others find. A simulated
+    /// deployment is a server of its own.
+    pub fn origin(&self) -> String {
+        let url = match self.url.as_deref().filter(|_| self.api != Api::Simulated) {
+            Some(url) => url,
+            None => return format!("simulated:{}", self.name),
+        };
+        url::Url::parse(url).map_or_else(|_| url.to_owned(), |parsed| parsed.origin().ascii_serialization())
+    }
 }
 
 impl Suite {
