@@ -276,9 +276,8 @@ impl Checker<'_> {
                 Some(key) if kind.is_none() => kind = Some((entry, key)),
                 Some(_) => {
                     let message = format!("{} is one kind; `{name}` is a second one", variants.name);
-                    let listed = !variants.beside.is_empty();
-                    let own = || format!("give `{name}` a list item of its own");
-                    let hint = if listed { own() } else { "keep one of the two".to_owned() };
+                                        let own = || format!("give `{name}` a list item of its own");
+                    let hint = if variants.listed { own() } else { "keep one of the two".to_owned() };
                     self.sink.report(Mistake::new("two-kinds", entry.key.place, message).hint(hint));
                 }
                 None => unknown = unknown.or(Some(entry)),

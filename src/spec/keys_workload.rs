@@ -60,6 +60,7 @@ pub static DISTRIBUTION: Variants = Variants {
         KeySpec::new("lognormal", Shape::Section(&LOGNORMAL), "A lognormal one, as lengths and pauses often are."),
         KeySpec::new("file", Shape::Path, "A text file with one number a line, drawn with replacement."),
     ],
+    listed: false,
     beside: &[],
 };
 

@@ -96,6 +96,8 @@ pub struct Variants {
     /// `a grader`.
     pub name: &'static str,
     pub kinds: &'static [KeySpec],
+    /// Whether such maps stand in a list, one for each kind that is wanted.
+    pub listed: bool,
     /// Keys that may stand beside the one, as well as inside it.
     pub beside: &'static [&'static str],
 }
