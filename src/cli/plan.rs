@@ -27,7 +27,8 @@ pub fn plan(args: &PlanArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
     Ok(Exit::Pass)
 }
 
-/// What one arm would be sent. Tokens are an estimate: 4 characters each in, `max_tokens` out at the most.
+/// What one arm would be sent. Tokens are an estimate: 4 characters each in, `max_tokens` out at the most; a later turn of
+/// a conversation sends what came before again.
 struct ArmEstimate {
     requests: u64,
     input_tokens: u64,
@@ -45,7 +46,7 @@ fn describe(plan: &Plan) -> String {
         plan.suite.repeats,
         plan.blocks.len(),
         plan.requests(),
-        plan.warmup.len(),
+        plan.warmup_requests(),
     );
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
@@ -74,10 +75,10 @@ fn describe(plan: &Plan) -> String {
 /// What bounds the run's time and what its budget would cut off.
 fn limits(plan: &Plan) -> String {
     let mut text = String::from("\ntime: told by the deployments' speed, which nobody knows before the run\n");
-    let requests = plan.requests() + (plan.warmup.len() * plan.arms.len()) as u64;
+    let requests = plan.requests() + plan.warmup_requests() * plan.arms.len() as u64;
     for deployment in &plan.suite.deployments {
         let arms = plan.arms.iter().filter(|arm| arm.deployment == deployment.name).count() as u64;
-        let own = (plan.samples.len() as u64 * u64::from(plan.suite.repeats) + plan.warmup.len() as u64) * arms;
+        let own = (plan.samples.len() as u64 * u64::from(plan.suite.repeats) + plan.warmup_requests()) * arms;
         if let Some(limit) = deployment.limits.requests_per_min {
             let minutes = own / u64::from(limit.max(1));
             let _ = writeln!(text, "  {}: at least {minutes} min, by limits.requests_per_min {limit}", deployment.name);
@@ -109,17 +110,23 @@ fn by_task(plan: &Plan) -> BTreeMap<&str, u64> {
 }
 
 fn estimate(plan: &Plan, deployment: &Deployment) -> ArmEstimate {
-    let (mut characters, mut truncated) = (0_u64, 0_u64);
+    let (mut characters, mut truncated, mut answers) = (0_u64, 0_u64, 0_u64);
+    // What a conversation holds so far: its answers are taken to be as long as they may be.
+    let mut history = 0_u64;
     for sample in &plan.samples {
         let cut = deployment.context.as_ref().and_then(|context| truncate(&sample.messages, context));
         let all: u64 = sample.messages.iter().map(|m| m.content.chars().count() as u64).sum();
-        characters += all - cut.as_ref().map_or(0, |(_, n)| *n);
+        let most = sample.max_tokens.unwrap_or(u32::MAX).min(deployment.sampling.max_tokens);
+        let before = if sample.conversation.is_some_and(|(_, turn)| turn > 0) { history } else { 0 };
+        history = before + all + u64::from(most) * CHARS_PER_TOKEN;
+        characters += before + all - cut.as_ref().map_or(0, |(_, n)| *n);
         truncated += u64::from(cut.is_some());
+        answers += u64::from(most);
     }
     let repeats = u64::from(plan.suite.repeats);
     let requests = plan.samples.len() as u64 * repeats;
     let input_tokens = characters.div_ceil(CHARS_PER_TOKEN) * repeats;
-    let output_tokens_max = requests * u64::from(deployment.sampling.max_tokens);
+    let output_tokens_max = answers * repeats;
     let usd_max = deployment
         .price
         .as_ref()

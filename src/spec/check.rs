@@ -276,7 +276,7 @@ impl Checker<'_> {
                 Some(key) if kind.is_none() => kind = Some((entry, key)),
                 Some(_) => {
                     let message = format!("{} is one kind; `{name}` is a second one", variants.name);
-                                        let own = || format!("give `{name}` a list item of its own");
+                    let own = || format!("give `{name}` a list item of its own");
                     let hint = if variants.listed { own() } else { "keep one of the two".to_owned() };
                     self.sink.report(Mistake::new("two-kinds", entry.key.place, message).hint(hint));
                 }
