@@ -12,7 +12,7 @@ use super::figures::{self, ServerTimings};
 use super::graded::Graded;
 use super::money::{SpendSum, attempt_spend};
 use super::windows::{Window, Windows};
-use crate::deploy::{Outcome, Provenance};
+use crate::deploy::{ColdBy, Outcome, Provenance};
 use crate::drive::{Attempt, EndReason, Event, Finding};
 use crate::grade::ScoreRecord;
 use crate::plan::{Phase, Plan};
@@ -116,6 +116,8 @@ pub struct Run {
     pub sessions: Vec<SessionPart>,
     /// Readiness fingerprints by arm; the last one of each stands.
     pub ready: BTreeMap<String, Value>,
+    /// How each arm's prompt cache was kept out of play; the last session's means stand.
+    pub cold_by: BTreeMap<String, ColdBy>,
     pub findings: Vec<Finding>,
 }
 
@@ -181,6 +183,7 @@ impl<'a> Collector<'a> {
                 windows: Vec::new(),
                 sessions: Vec::new(),
                 ready: BTreeMap::new(),
+                cold_by: BTreeMap::new(),
                 findings: Vec::new(),
             },
         }
@@ -202,6 +205,9 @@ impl<'a> Collector<'a> {
                 if phase == Phase::Measured {
                     self.windows.start(slot, block, arm, at_us);
                 }
+            }
+            Event::Cache { arm, by, .. } => {
+                self.run.cold_by.insert(arm, by);
             }
             Event::Attempt(attempt) => self.attempt(&attempt)?,
             Event::SlotEnded { slot, at_us, phase, .. } => {

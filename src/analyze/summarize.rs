@@ -16,7 +16,7 @@ use super::{AnalyzeError, arms, validity, verdict};
 use crate::drive::{EndReason, Event, Finding};
 use crate::grade::ScoreRecord;
 use crate::plan::Plan;
-use crate::spec::Api;
+use crate::spec::{Api, CacheMode};
 
 /// A file that can be read again from its start.
 pub type Reopen<'a, T> = &'a dyn Fn() -> Result<Box<dyn Iterator<Item = Result<T, String>>>, String>;
@@ -82,7 +82,7 @@ pub fn summarize(input: &AnalyzeInput<'_>, run: &Run) -> Result<Summary, Analyze
         arms: arm_summaries(plan, run, rates, &withdrawn),
         comparisons,
         validity: findings,
-        environment: environment(run, rates),
+        environment: environment(plan, run, rates),
     })
 }
 
@@ -150,12 +150,29 @@ fn end_reason(run: &Run) -> Option<String> {
 }
 
 /// The first session's environment, the servers' fingerprints by arm, and which windows throughput is told from.
-fn environment(run: &Run, rates: Rates<'_>) -> BTreeMap<String, Value> {
+fn environment(plan: &Plan, run: &Run, rates: Rates<'_>) -> BTreeMap<String, Value> {
     let mut environment = run.sessions.first().map(|s| s.environment.clone()).unwrap_or_default();
     if !run.ready.is_empty() {
         environment.insert("fingerprints".to_owned(), json!(run.ready));
     }
+    if let Some(cache) = cache(plan, run) {
+        environment.insert("cache".to_owned(), cache);
+    }
     let window = if rates.is_trimmed() { "steady part of each slot" } else { "whole slots" };
     environment.insert("throughput_window".to_owned(), json!(window));
     environment
+}
+
+/// What was done about prompt caches, by arm; absent where they were left alone.
+fn cache(plan: &Plan, run: &Run) -> Option<Value> {
+    let words = |arm: &crate::plan::Arm| {
+        let words = match plan.suite.cache {
+            CacheMode::AsIs => return None,
+            CacheMode::Warm => "warm: each prompt is sent once before its slot",
+            CacheMode::Cold => run.cold_by.get(&arm.name)?.describe(),
+        };
+        Some((arm.name.clone(), json!(words)))
+    };
+    let by_arm: serde_json::Map<String, Value> = plan.arms.iter().filter_map(words).collect();
+    (!by_arm.is_empty()).then_some(Value::Object(by_arm))
 }

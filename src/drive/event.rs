@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::deploy::{Outcome, Provenance, Usage};
+use crate::deploy::{ColdBy, Outcome, Provenance, Usage};
 use crate::plan::Phase;
 use crate::units::Id;
 
@@ -27,6 +27,12 @@ pub enum Event {
         arm: String,
         at_us: u64,
         fingerprint: Value,
+    },
+    /// How an arm's prompt cache is kept out of play in this session (`cache: cold`).
+    Cache {
+        arm: String,
+        at_us: u64,
+        by: ColdBy,
     },
     SlotStarted {
         slot: u32,
