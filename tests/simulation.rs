@@ -5,6 +5,8 @@
 mod checks;
 #[path = "simulation/harness.rs"]
 mod harness;
+#[path = "simulation/loads.rs"]
+mod loads;
 
 use std::collections::HashSet;
 

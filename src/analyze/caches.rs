@@ -39,7 +39,7 @@ fn as_is(plan: &Plan, run: &Run) -> Vec<Finding> {
         let Some(deployment) = deployment else { continue };
         let told = Told { arm, name: arm_name(plan, arm), real: deployment.api != Api::Simulated };
         let shared = origins.get(&deployment.origin()).is_some_and(|n| *n > 1);
-        if shared || plan.suite.repeats > 1 {
+        if shared || asked_again(run, arm) {
             let why = if shared { "another arm of the same server" } else { "an earlier repeat" };
             findings.extend(told.filled_by(run, why));
         } else {
@@ -50,6 +50,12 @@ fn as_is(plan: &Plan, run: &Run) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether a sample was asked more than once: repeats, or a timed load that goes round.
+fn asked_again(run: &Run, arm: usize) -> bool {
+    let mut seen = HashSet::new();
+    run.rows_of(arm).any(|row| !seen.insert(row.sample))
 }
 
 /// A server whose cache the body itself switches off has none to be served from.

@@ -36,9 +36,9 @@ pub fn response_ms(attempt: &Attempt) -> Option<f64> {
     since_ms(t.last_token_us.or(t.eof_us), t.intended_us)
 }
 
-/// Open load: sent − intended.
+/// Open load: sent − intended, of the first attempt: a retry is late on purpose.
 pub fn dispatch_lag_ms(attempt: &Attempt) -> Option<f64> {
-    since_ms(attempt.timeline.sent_us, attempt.timeline.intended_us)
+    since_ms(attempt.timeline.sent_us, attempt.timeline.intended_us).filter(|_| attempt.attempt == 1)
 }
 
 /// (last − first token) ÷ (`N_out` − reasoning tokens that were not streamed − tokens of the first chunk, else 1).

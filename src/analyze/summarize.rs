@@ -122,7 +122,7 @@ fn arm_summaries(plan: &Plan, run: &Run, rates: Rates<'_>, withdrawn: &Withdrawn
 }
 
 fn run_info(plan: &Plan, run: &Run) -> RunInfo {
-    let asked: u64 = (0..plan.arms.len()).map(|arm| arms::planned(plan, arm)).sum();
+    let asked: u64 = (0..plan.arms.len()).map(|arm| arms::planned(plan, run, arm)).sum();
     let simulated = |arm: &crate::plan::Arm| plan.suite.deployment(&arm.deployment).map(|d| d.api);
     RunInfo {
         started_wall_ms: run.sessions.first().map_or(plan.created_wall_ms, |s| s.anchor_wall_ms),

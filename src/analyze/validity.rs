@@ -66,7 +66,7 @@ pub fn before_ratios(plan: &Plan, run: &Run, comparisons: &[Matched<'_>]) -> Vec
 
 /// The run's own end: aborted proves nothing; incomplete proves less than it was planned for.
 fn ended_badly(plan: &Plan, run: &Run) -> Option<Finding> {
-    let asked: u64 = (0..plan.arms.len()).map(|arm| planned(plan, arm)).sum();
+    let asked: u64 = (0..plan.arms.len()).map(|arm| planned(plan, run, arm)).sum();
     let missing = asked.saturating_sub(run.rows.len() as u64);
     if missing == 0 {
         return None;

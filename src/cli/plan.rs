@@ -11,12 +11,13 @@ use super::error::CliError;
 use super::exit::Exit;
 use super::run;
 use crate::plan::truncate::{CHARS_PER_TOKEN, truncate};
-use crate::plan::{self, Plan};
-use crate::spec::{Deployment, money};
+use crate::plan::{self, Block, Plan};
+use crate::spec::{Arrivals, Deployment, LoadShape, Rate, money};
 use crate::world::World;
 
 pub fn plan(args: &PlanArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
-    let loaded = run::load(&args.suite, &args.selection, world.as_ref())?;
+    let purpose = if args.sweep { run::Purpose::Sweep } else { run::Purpose::Run };
+    let loaded = run::load(&args.suite, &args.selection, purpose, world.as_ref())?;
     let plan = plan::build(&loaded.suite, &loaded.live, world.wall_ms())?;
     if args.json {
         let text = serde_json::to_string_pretty(&plan).map_err(|e| CliError::Usage(e.to_string()))?;
@@ -67,9 +68,41 @@ fn describe(plan: &Plan) -> String {
     for (task, count) in by_task(plan) {
         let _ = writeln!(text, "  {task}: {count} samples");
     }
+    text.push_str(&loads(plan));
     text.push_str(&limits(plan));
     text.push_str(&super::power::table(plan));
     text
+}
+
+/// One line for each stage.
+fn loads(plan: &Plan) -> String {
+    let mut text = String::from("\nload, for each arm\n");
+    for (index, stage) in plan.suite.load.stages().iter().enumerate() {
+        let blocks: Vec<&Block> = plan.blocks.iter().filter(|b| usize::from(b.stage) == index).collect();
+        let requests: u64 = blocks.iter().map(|block| block.requests()).sum();
+        let most = if blocks.iter().any(|block| block.time_us.is_some()) { "at most " } else { "" };
+        let shape = match &stage.shape {
+            LoadShape::Closed { concurrency, .. } => format!("closed, {concurrency} in flight"),
+            LoadShape::Open { arrivals, max_in_flight } => {
+                format!("open, {}, at most {max_in_flight} in flight", process(arrivals))
+            }
+        };
+        let time = stage.duration.map(|duration| format!(", {duration}")).unwrap_or_default();
+        let _ = writeln!(text, "  {}: {shape}{time}: {most}{requests} requests in {} slots", index + 1, blocks.len());
+    }
+    text
+}
+
+fn process(arrivals: &Arrivals) -> String {
+    let name = match arrivals {
+        Arrivals::Constant { .. } => "constant",
+        Arrivals::Poisson { .. } => "Poisson",
+        Arrivals::Gamma { .. } => "gamma",
+        Arrivals::Burst { .. } => "bursts",
+        Arrivals::Trace { file } => return format!("trace {}", file.display()),
+    };
+    let to = |rate: Rate| rate.ramp_to_per_s.map(|to| format!(" rising or falling to {to}/s")).unwrap_or_default();
+    arrivals.rate().map_or_else(|| name.to_owned(), |rate| format!("{name} at {}/s{}", rate.per_s, to(rate)))
 }
 
 /// What bounds the run's time and what its budget would cut off.

@@ -12,7 +12,7 @@ use super::targets::{self, Endpoint};
 use crate::deploy::probe::{self, ProbeError};
 use crate::deploy::sockets::Sockets;
 use crate::deploy::{self, Outcome};
-use crate::drive::{self, ArmRunner, BudgetState, EndReason, Event, EventSink, Pacer, Shared, Stop, Used};
+use crate::drive::{self, ArmRunner, BudgetState, EndReason, Event, EventSink, Pace, Pacer, Shared, Stop, Used};
 use crate::grade::RunGrader;
 use crate::plan::Plan;
 use crate::record::{JournalWriter, RunDir};
@@ -28,6 +28,8 @@ pub struct Session {
     /// Indices of the plan's arms that this session asks.
     pub arms: Vec<usize>,
     pub done: HashSet<Id>,
+    /// Slots of earlier sessions whose rest is not asked.
+    pub ended_slots: HashSet<u32>,
     /// What earlier sessions took of the budget.
     pub used: Used,
     /// 1 for the first session of the run.
@@ -47,7 +49,7 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
     let lanes = LanePool::start().map_err(CliError::Runtime)?;
     let (sink, messages) = EventSink::new();
     let stop = Stop::default();
-    let Session { plan, live, journal, arms, done, number, progress, used, .. } = session;
+    let Session { plan, live, journal, arms, done, ended_slots, number, progress, used, .. } = session;
     let consumer = Consumer {
         journal,
         grader: RunGrader::new(&live.tasks, Arc::clone(&plan))?,
@@ -67,6 +69,8 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
         stop: stop.clone(),
         session: number,
         done,
+        ended_slots,
+        pace: Pace::Thread,
         budget,
         price: targets::spend,
     });
@@ -115,7 +119,10 @@ async fn session_events(
 /// Whether the arms that this session did not ask have their outcomes from earlier ones.
 fn others_are_done(shared: &Shared, arms: &[usize]) -> bool {
     let mut others = shared.plan.slots().into_iter().filter(|slot| !arms.contains(&slot.arm));
-    others.all(|slot| shared.plan.units_of(slot).iter().all(|unit| shared.done.contains(&unit.id)))
+    others.all(|slot| {
+        shared.ended_slots.contains(&slot.index)
+            || shared.plan.units_of(slot).iter().all(|unit| shared.done.contains(&unit.id))
+    })
 }
 
 /// The first interrupt stops the run and keeps what is recorded; a second one ends the process at once.

@@ -34,9 +34,12 @@ pub enum Event {
         at_us: u64,
         by: ColdBy,
     },
+    /// `at_us` is the slot's instant zero: arrivals of an open load are told from it.
     SlotStarted {
         slot: u32,
         block: u32,
+        #[serde(default)]
+        stage: u16,
         arm: String,
         at_us: u64,
         phase: Phase,
@@ -48,6 +51,8 @@ pub enum Event {
         arm: String,
         at_us: u64,
         phase: Phase,
+        #[serde(default)]
+        end: SlotEnd,
     },
     BlockEnded {
         block: u32,
@@ -60,6 +65,30 @@ pub enum Event {
         complete: bool,
         reason: EndReason,
     },
+}
+
+/// How a slot ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotEnd {
+    /// Everything that it planned has its outcome.
+    #[default]
+    Planned,
+    /// Its time was over; what it planned beyond that is not asked.
+    TimeUp,
+    /// More arrived than was answered: the step was ended, and why.
+    Saturated(String),
+    /// A sweep that had ended for this arm: the slot was not run, and why.
+    Skipped(String),
+    /// The run stopped in the middle of it.
+    Stopped,
+}
+
+impl SlotEnd {
+    /// Whether what the slot planned and did not ask is never asked.
+    pub fn leaves_rest_unasked(&self) -> bool {
+        matches!(self, SlotEnd::TimeUp | SlotEnd::Saturated(_) | SlotEnd::Skipped(_))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +116,9 @@ pub struct Attempt {
     pub repeat: u32,
     pub phase: Phase,
     pub session: u32,
+    /// Index into the load's stages.
+    #[serde(default)]
+    pub stage: u16,
     pub block: u32,
     pub slot: u32,
     pub lane: u32,

@@ -7,21 +7,26 @@
 
 pub mod arm;
 mod attempt;
+mod backlog;
 pub mod dispatcher;
 pub mod event;
 pub mod exchange;
+mod health;
 mod lane;
 mod pacer;
+mod prepare;
 mod retry;
+mod settle;
 mod shared;
 pub mod sink;
 mod slot;
 mod stop;
+mod turn;
 
 pub use arm::ArmRunner;
 pub use dispatcher::drive;
-pub use event::{Attempt, EndReason, Event, Finding, Severity, Timeline};
+pub use event::{Attempt, EndReason, Event, Finding, Severity, SlotEnd, Timeline};
 pub use pacer::{BudgetState, Pacer, Used};
-pub use shared::Shared;
+pub use shared::{Pace, Shared};
 pub use sink::{EventSink, Message};
 pub use stop::Stop;

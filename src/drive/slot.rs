@@ -17,6 +17,7 @@ pub struct Prepared {
 
 struct Entry {
     unit: Unit,
+    intended: Option<Mono>,
     prepared: Option<Prepared>,
     attempts: u32,
     settled: bool,
@@ -32,11 +33,45 @@ pub struct SlotWork {
 }
 
 impl SlotWork {
-    pub fn new(units: Vec<Unit>) -> SlotWork {
-        let due = (0..units.len()).map(|position| (Mono(0), position)).collect();
-        let open = units.len();
-        let entry = |unit| Entry { unit, prepared: None, attempts: 0, settled: false };
-        SlotWork { entries: units.into_iter().map(entry).collect(), due, in_flight: 0, open }
+    /// Work that starts at `started`: units of an open load are due at their own instants, others at once.
+    pub fn new(units: Vec<Unit>, started: Mono) -> SlotWork {
+        let entry = |unit: Unit| {
+            let intended = unit.intended_us.map(|us| started.plus_ns(us.saturating_mul(1_000)));
+            Entry { unit, intended, prepared: None, attempts: 0, settled: false }
+        };
+        let entries: Vec<Entry> = units.into_iter().map(entry).collect();
+        let due = entries.iter().enumerate().map(|(at, entry)| (entry.intended.unwrap_or_default(), at)).collect();
+        let open = entries.len();
+        SlotWork { entries, due, in_flight: 0, open }
+    }
+
+    /// Instants of arrival, rising; none in a closed load.
+    pub fn arrivals(&self) -> Vec<Mono> {
+        let mut arrivals: Vec<Mono> = self.entries.iter().filter_map(|entry| entry.intended).collect();
+        arrivals.sort_unstable();
+        arrivals
+    }
+
+    /// Lets go of units that were never offered, and of those at `withdrawn` positions, which no lane took: they stay
+    /// unasked. Gives back the units of the latter.
+    pub fn let_go(&mut self, withdrawn: &[usize]) -> Vec<Unit> {
+        let entries = &self.entries;
+        let before = self.due.len();
+        self.due.retain(|(_, position)| entries.get(*position).is_some_and(|entry| entry.attempts > 0));
+        self.open = self.open.saturating_sub(before - self.due.len());
+        let mut back = Vec::new();
+        for entry in withdrawn.iter().filter_map(|position| self.entries.get(*position)) {
+            self.in_flight = self.in_flight.saturating_sub(1);
+            self.open = self.open.saturating_sub(1);
+            back.push(entry.unit.clone());
+        }
+        for position in withdrawn {
+            if let Some(entry) = self.entries.get_mut(*position) {
+                entry.attempts = 0;
+                entry.prepared = None;
+            }
+        }
+        back
     }
 
     /// Units without an outcome.
@@ -67,7 +102,7 @@ impl SlotWork {
         self.in_flight += 1;
         let prepared = entry.prepared.get_or_insert_with(|| prepare(&entry.unit));
         let request = prepared.request.clone();
-        Some(Job { unit: entry.unit.id, position, attempt: entry.attempts, request })
+        Some(Job { unit: entry.unit.id, position, attempt: entry.attempts, intended: entry.intended, request })
     }
 
     pub fn unit(&self, position: usize) -> Option<(&Unit, &Prepared)> {

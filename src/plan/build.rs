@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::arrivals::ArrivalError;
 use super::blocks;
 use super::types::{Arm, Message, Plan, Sample};
 use super::warmup;
@@ -32,9 +33,13 @@ pub enum PlanError {
     Mix { task: String },
     #[error("the prompts have {bytes} bytes, more than {MAX_TEXT_BYTES}; lower `prompt_tokens` or a dataset's `limit`")]
     TooLong { bytes: u64 },
+    #[error("`load`: {0}")]
+    Arrivals(#[from] ArrivalError),
     #[error("no task of the suite has a row; give at least one task a dataset with rows")]
     Empty,
-    #[error("the plan asks {requests} requests, more than {MAX_REQUESTS}; lower `repeats` or a dataset's `limit`")]
+    #[error(
+        "the plan asks {requests} requests, more than {MAX_REQUESTS}; lower `repeats`, a dataset's `limit`, or the load's duration"
+    )]
     TooLarge { requests: u64 },
     #[error("`--arm {name}` names no arm of this run; the arms are {known}")]
     UnknownArm { name: String, known: String },
@@ -58,11 +63,15 @@ pub fn build(suite: &Suite, live: &Suite, created_wall_ms: u64) -> Result<Plan, 
         return Err(PlanError::Empty);
     }
     let arms = arms(suite);
-    let requests = samples.len() as u64 * u64::from(suite.repeats) * arms.len() as u64;
+    let items = samples.len() as u64 * u64::from(suite.repeats) * arms.len() as u64;
+    if items > MAX_REQUESTS {
+        return Err(PlanError::TooLarge { requests: items });
+    }
+    let blocks = blocks::cut(suite, &samples, arms.len())?;
+    let requests = blocks.iter().map(|b| b.requests() * b.order.len() as u64).sum();
     if requests > MAX_REQUESTS {
         return Err(PlanError::TooLarge { requests });
     }
-    let blocks = blocks::cut(suite, &samples, arms.len());
     let warmup = warmup::prompts(suite.load.warmup_requests(), &samples);
     Ok(Plan {
         format: PLAN_FORMAT.to_owned(),
@@ -142,6 +151,7 @@ fn suite_hash(suite: &Suite) -> Id {
         }
     }
     suite.deployments.iter_mut().filter_map(|d| d.tls_ca_file.as_mut()).for_each(relative);
+    suite.load.trace_files().into_iter().for_each(relative);
     Id::of("suite", &[&serde_json::to_vec(&suite).unwrap_or_default()])
 }
 

@@ -5,6 +5,7 @@
 //! Suite ─ build (workload) ─▶ samples (rows, prompts) ─ blocks (order) ─▶ Plan ─ units ─▶ Unit (who, what, seed)
 //! ```
 
+pub mod arrivals;
 mod blocks;
 pub mod build;
 mod draws;

@@ -121,6 +121,9 @@ impl RunDir {
                 Event::Attempt(attempt) if attempt.last && attempt.phase == Phase::Measured => {
                     progress.done.insert(attempt.unit);
                 }
+                Event::SlotEnded { slot, phase: Phase::Measured, end, .. } if end.leaves_rest_unasked() => {
+                    progress.ended_slots.insert(slot);
+                }
                 _ => {}
             }
         }
@@ -162,6 +165,8 @@ impl RunDir {
 pub struct Progress {
     pub sessions: u32,
     pub done: HashSet<Id>,
+    /// Slots that have ended, and whose rest is not asked.
+    pub ended_slots: HashSet<u32>,
 }
 
 /// Writes a file so that either the old or the new content stands, never half of it.

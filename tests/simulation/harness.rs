@@ -8,7 +8,7 @@ use counterpoise::analyze::money::attempt_spend;
 use counterpoise::deploy::simulated::{AnswerBook, Engine, Entry, MemoryTransport, Profile, prompt_text};
 use counterpoise::deploy::{self, Target};
 use counterpoise::drive::{
-    ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Message, Pacer, Shared, Stop, Used, drive,
+    ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Message, Pace, Pacer, Shared, Stop, Used, drive,
 };
 use counterpoise::plan::{self, Phase, Plan};
 use counterpoise::spec::{self, LoadOptions, Loaded, SuiteSource};
@@ -80,6 +80,15 @@ impl Sim {
         Sim { loaded, engines: Vec::new(), interrupt_after: None, done: HashSet::new(), price: |_, _| None }
     }
 
+    /// The suite's sweep instead of its load.
+    pub fn sweep(suite: &str) -> Sim {
+        let mut sim = Sim::new(suite);
+        for suite in [&mut sim.loaded.suite, &mut sim.loaded.live] {
+            suite.load = suite.sweep.as_ref().unwrap().as_load(&suite.load);
+        }
+        sim
+    }
+
     pub fn with(mut self, deployment: &str, profile: Profile) -> Sim {
         self.engines.push((deployment.to_owned(), profile));
         self
@@ -124,6 +133,8 @@ impl Sim {
             stop: stop.clone(),
             session,
             done: self.done,
+            ended_slots: HashSet::new(),
+            pace: Pace::Task,
             budget: BudgetState::new(self.loaded.live.budget.clone(), Used::default()),
             price: self.price,
         });

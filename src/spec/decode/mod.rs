@@ -3,6 +3,7 @@
 mod deployment;
 mod gate;
 mod grader;
+mod load;
 mod task;
 mod templates;
 mod workload;
@@ -13,15 +14,13 @@ pub use deployment::file_mistake;
 
 use super::diagnostic::{Mistake, Sink};
 use super::files::Root;
-use super::keys::{BUDGET, COMPARISON, LOAD, RETRY, SUITE};
+use super::keys::{BUDGET, COMPARISON, RETRY, SUITE};
 use super::keys_workload::WORKLOAD;
 use super::node::Node;
 use super::scalar;
 use super::source::Sources;
 use super::suggest;
-use super::suite::{
-    Api, ArmsMode, Budget, CacheMode, Comparison, Deployment, Load, Retry, SloTarget, SpeedMetric, Start, Suite,
-};
+use super::suite::{Api, ArmsMode, Budget, CacheMode, Comparison, Deployment, Retry, SloTarget, SpeedMetric, Suite};
 use super::view::View;
 use super::workload::Workload;
 use crate::units::Span;
@@ -54,6 +53,9 @@ pub fn suite(node: &Node, cx: &mut Context<'_>) -> Suite {
     let arms = view.word("arms").unwrap_or(ArmsMode::Alternate);
     let tasks = task::all(&view, cx);
     let slo = slo(&view);
+    let load = load::load(&view, cx);
+    let sweep = load::sweep(&view, cx);
+    let capacity = load::capacity(&view, sweep.as_ref(), &slo, cx);
     let gates = gate::all(
         &view,
         &gate::Known {
@@ -61,7 +63,7 @@ pub fn suite(node: &Node, cx: &mut Context<'_>) -> Suite {
             deployments: &deployments,
             comparisons: &comparisons,
             slo: &slo,
-            load: load(&view),
+            load: load.clone(),
         },
         cx,
     );
@@ -80,8 +82,10 @@ pub fn suite(node: &Node, cx: &mut Context<'_>) -> Suite {
         cache,
         retry: retry(&view),
         budget: budget(&view),
-        load: load(&view),
+        load,
         workload,
+        sweep,
+        capacity,
         slo,
         tasks: tasks.into_iter().map(|t| t.task).collect(),
         gates,
@@ -103,15 +107,6 @@ fn retry(view: &View<'_>) -> Retry {
 fn budget(view: &View<'_>) -> Budget {
     let view = view.section("budget", &BUDGET);
     Budget { usd: view.usd("usd"), requests: view.integer("requests"), time: view.duration("time") }
-}
-
-fn load(view: &View<'_>) -> Load {
-    let view = view.section("load", &LOAD);
-    Load::Closed {
-        concurrency: view.count("concurrency").unwrap_or(1),
-        warmup_requests: view.count("warmup_requests").unwrap_or(0),
-        start: view.word("start").unwrap_or(Start::Spread),
-    }
 }
 
 fn slo(view: &View<'_>) -> Vec<SloTarget> {
