@@ -7,6 +7,8 @@ mod checks;
 mod harness;
 #[path = "simulation/loads.rs"]
 mod loads;
+#[path = "simulation/workloads.rs"]
+mod workloads;
 
 use std::collections::HashSet;
 

@@ -21,12 +21,15 @@ mod shared;
 pub mod sink;
 mod slot;
 mod stop;
+mod talks;
 mod turn;
 
 pub use arm::ArmRunner;
 pub use dispatcher::drive;
 pub use event::{Attempt, EndReason, Event, Finding, Severity, SlotEnd, Timeline};
 pub use pacer::{BudgetState, Pacer, Used};
+pub use prepare::sent_hash;
 pub use shared::{Pace, Shared};
 pub use sink::{EventSink, Message};
 pub use stop::Stop;
+pub use talks::Answers;

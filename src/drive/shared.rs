@@ -10,6 +10,7 @@ use super::event::Attempt;
 use super::pacer::BudgetState;
 use super::sink::EventSink;
 use super::stop::Stop;
+use super::talks::Answers;
 use crate::deploy::Transport;
 use crate::plan::{Phase, Plan, Unit};
 use crate::spec::{Deployment, Suite};
@@ -39,6 +40,8 @@ pub struct Shared {
     pub session: u32,
     /// Units that have an outcome from an earlier session.
     pub done: HashSet<Id>,
+    /// Of turns of conversations in `done`: how they ended and what was answered.
+    pub answers: Answers,
     /// Slots of earlier sessions whose rest is not asked.
     pub ended_slots: HashSet<u32>,
     pub pace: Pace,
