@@ -221,7 +221,11 @@ fn add_samples(
             index,
             task: task.name.clone(),
             id: row.get("id").map(text_of),
-            cluster: task.cluster_by.as_ref().and_then(|column| row.get(column)).map(text_of),
+            cluster: match &task.cluster_by {
+                Some(column) => row.get(column).map(text_of),
+                // Turns of one conversation hang on each other.
+                None => part.conversation.map(|(number, _)| format!("conversation {number}")),
+            },
             row,
             messages,
             occurrence: *occurrence,

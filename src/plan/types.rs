@@ -35,7 +35,7 @@ pub struct Sample {
     pub occurrence: u32,
     /// Hash of task and untruncated prompt; of a later turn also of the turns before.
     pub prompt_hash: Id,
-    /// Value of the task's `cluster_by` column.
+    /// Value of the task's `cluster_by` column; without one, the conversation.
     pub cluster: Option<String>,
     /// Number of the conversation that the sample is a turn of, and its turn, from 0. `messages` of a later turn are what
     /// it adds; what came before, with the arm's own answers, is sent ahead of them.

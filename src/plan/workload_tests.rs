@@ -142,6 +142,7 @@ fn conversations_stay_in_one_block_and_in_order() {
     for sample in &plan.samples {
         let later = sample.conversation.unwrap().1 > 0;
         assert_eq!(sample.think_time.is_some(), later);
+        assert_eq!(sample.cluster, Some(format!("conversation {}", sample.conversation.unwrap().0)));
         assert!(sample.think_time.is_none_or(|t| (1_000.0..=3_000.0).contains(&t.as_ms())));
     }
 }
