@@ -14,8 +14,11 @@ const FIRST_ANSWERS: usize = 10;
 const GROWTH_NEEDED: f64 = 0.1;
 /// The slope must be this many standard errors above none. Looks are correlated, so that it is more than a t-test asks.
 const SLOPE_ERRORS_NEEDED: f64 = 6.0;
+/// The backlog must have grown by this many of its own standard deviations: in a system that keeps up it varies like a
+/// Poisson count (the M/G/∞ queue), so that two looks differ by √(first + last).
+const BEHIND_ERRORS_NEEDED: f64 = 4.0;
 /// A few requests more are no backlog.
-const BACKLOG_NEEDED: f64 = 10.0;
+const BEHIND_NEEDED: f64 = 10.0;
 
 #[derive(Debug)]
 pub struct Backlog {
@@ -69,11 +72,9 @@ impl Backlog {
         let arrivals_per_s = (arrived - before) as f64 / span_s;
         let (slope, error) = slope(&self.looks)?;
         let grows = slope >= GROWTH_NEEDED * arrivals_per_s && slope > SLOPE_ERRORS_NEEDED * error;
-        (grows && last.1 >= BACKLOG_NEEDED && last.1 > first.1).then_some(Oversaturated {
-            growth_per_s: slope,
-            arrivals_per_s,
-            backlog: last.1,
-        })
+        let behind = last.1 - first.1;
+        (grows && behind >= BEHIND_NEEDED.max(BEHIND_ERRORS_NEEDED * (first.1 + last.1).sqrt()))
+            .then_some(Oversaturated { growth_per_s: slope, arrivals_per_s, backlog: last.1 })
     }
 }
 
