@@ -72,7 +72,7 @@ pub struct Row {
     /// Hash of the answer's text.
     pub text_hash: Id,
     pub text_chars: u64,
-    /// Hash of the prompt that was sent, where the harness cut it.
+    /// Hash of the prompt that was sent, where it is another than the sample's.
     pub sent_prompt_hash: Option<Id>,
     pub truncated_chars: u64,
     pub server: ServerTimings,

@@ -1,6 +1,6 @@
 //! `plan`: what a run would send. Sends nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::run;
 use crate::plan::truncate::{CHARS_PER_TOKEN, truncate};
 use crate::plan::{self, Block, Plan};
-use crate::spec::{Arrivals, Deployment, LoadShape, Rate, money};
+use crate::spec::{Arrivals, CacheMode, Deployment, LoadShape, Rate, money};
 use crate::world::World;
 
 pub fn plan(args: &PlanArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
@@ -68,6 +68,7 @@ fn describe(plan: &Plan) -> String {
     for (task, count) in by_task(plan) {
         let _ = writeln!(text, "  {task}: {count} samples");
     }
+    text.push_str(&shapes(plan));
     text.push_str(&loads(plan));
     text.push_str(&limits(plan));
     text.push_str(&super::power::table(plan));
@@ -131,6 +132,40 @@ fn limits(plan: &Plan) -> String {
         let _ =
             writeln!(text, "  budget.usd {limit} may end the run early: it can cost up to {} USD", most.round_dp(4));
     }
+    text
+}
+
+/// What the workload makes of the requests, and what is done about caches.
+fn shapes(plan: &Plan) -> String {
+    let mut text = String::new();
+    if plan.suite.workload.is_some() {
+        let length = |s: &plan::Sample| s.messages.iter().map(|m| m.content.chars().count() as u64).sum::<u64>();
+        let mut tokens: Vec<u64> = plan.samples.iter().map(|s| length(s).div_ceil(CHARS_PER_TOKEN)).collect();
+        tokens.sort_unstable();
+        let at = |share: usize| tokens.get(tokens.len() * share / 100).copied().unwrap_or(0);
+        let (least, most) = (at(0), tokens.last().copied().unwrap_or(0));
+        let _ = writeln!(
+            text,
+            "\nworkload, by 4 characters a token\n  prompts: {least} to {most} tokens, half below {}",
+            at(50)
+        );
+        let talks: BTreeSet<u32> =
+            plan.samples.iter().filter_map(|s| s.conversation).map(|(number, _)| number).collect();
+        let turns = plan.samples.iter().filter_map(|s| s.conversation).map(|(_, turn)| turn + 1).max();
+        if let Some(turns) = turns {
+            let _ = writeln!(
+                text,
+                "  conversations: {}, of up to {turns} turns; a later turn sends what came before again",
+                talks.len()
+            );
+        }
+    }
+    let cache = match plan.suite.cache {
+        CacheMode::AsIs => return text,
+        CacheMode::Cold => "cold: by the engine's own switch where it is known, else by a line before each prompt",
+        CacheMode::Warm => "warm: each prompt is sent once before its slot",
+    };
+    let _ = writeln!(text, "\ncache\n  {cache}");
     text
 }
 

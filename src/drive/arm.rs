@@ -79,6 +79,7 @@ impl SlotRef {
     }
 
     /// Before a slot its prompts are sent once (`cache: warm`), as many at a time as the slot has in flight.
+    #[must_use]
     pub fn priming(&self) -> SlotRef {
         let concurrency = self.shape.planned_in_flight();
         SlotRef {

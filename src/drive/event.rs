@@ -111,7 +111,8 @@ pub struct Attempt {
     pub pair: Id,
     pub arm: String,
     pub task: String,
-    /// Index of the sample in `samples.jsonl`; in the warm-up phase, index of the warm-up prompt.
+    /// Index of the sample in `samples.jsonl`; in the warm-up phase, index of the warm-up prompt, with the samples behind
+    /// them where a cache is filled.
     pub sample: u32,
     pub repeat: u32,
     pub phase: Phase,
@@ -158,7 +159,8 @@ pub struct Attempt {
     pub system_fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<String>,
-    /// Hash of the prompt that was sent, where truncation made it another than the sample's.
+    /// Hash of the prompt that was sent, where it is another than the sample's: cut, behind a conversation, or with a line
+    /// of its own (`cache: cold`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_prompt_hash: Option<Id>,
     /// Characters that the harness cut from the prompt.

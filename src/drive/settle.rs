@@ -75,8 +75,9 @@ impl ArmRunner {
             None => work.settled(tried.position),
         }
         let message = attempt.error.clone().unwrap_or_default();
-        let (unit, answered_at) = (last.then_some(unit), exchanged.marks.eof.unwrap_or(now));
-        let next = unit.map_or(Next::Nothing, |unit| self.talks.ended(&shared.plan, &unit, outcome, &attempt.text));
+        // What has no outcome yet leaves its conversation waiting.
+        let next = if last { self.talks.ended(&shared.plan, unit, outcome, &attempt.text) } else { Next::Nothing };
+        let answered_at = exchanged.marks.eof.unwrap_or(now);
         shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
         let lost = self.go_on(shared, work, next, answered_at).await;
         if quota {

@@ -48,9 +48,8 @@ impl Deployment {
     /// Scheme, host and port of the server; what requests of one origin leave in its cache, others find. A simulated
     /// deployment is a server of its own.
     pub fn origin(&self) -> String {
-        let url = match self.url.as_deref().filter(|_| self.api != Api::Simulated) {
-            Some(url) => url,
-            None => return format!("simulated:{}", self.name),
+        let Some(url) = self.url.as_deref().filter(|_| self.api != Api::Simulated) else {
+            return format!("simulated:{}", self.name);
         };
         url::Url::parse(url).map_or_else(|_| url.to_owned(), |parsed| parsed.origin().ascii_serialization())
     }

@@ -6,3 +6,4 @@ mod errors;
 mod kit;
 mod resume;
 mod verdicts;
+mod workload;

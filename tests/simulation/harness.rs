@@ -183,7 +183,9 @@ impl Sim {
         });
         let consumer = tokio::spawn(collect(messages, stop, self.interrupt_after));
         let mut arms = arms(&shared);
-        arms.iter_mut().for_each(|arm| arm.cold_by = self.cold_by);
+        for arm in &mut arms {
+            arm.cold_by = self.cold_by;
+        }
         let reason = drive(Arc::clone(&shared), arms).await;
         drop(shared);
         Run { plan, events: consumer.await.unwrap(), reason, transport, clock }

@@ -34,7 +34,9 @@ fn conversations<'a>(plan: &Plan, attempts: &[&'a Attempt]) -> BTreeMap<(String,
         let (number, _) = turn_of(plan, attempt);
         talks.entry((attempt.arm.clone(), number, attempt.repeat)).or_default().push(attempt);
     }
-    talks.values_mut().for_each(|turns| turns.sort_by_key(|a| turn_of(plan, a).1));
+    for turns in talks.values_mut() {
+        turns.sort_by_key(|a| turn_of(plan, a).1);
+    }
     talks
 }
 

@@ -83,6 +83,14 @@ fn a_prompt_that_is_asked_twice_is_told_where_cached_tokens_are_seen_or_untold()
 }
 
 #[test]
+fn a_flip_shows_what_was_asked_and_not_the_passage_before_it() {
+    let flipped = summary(&long(100, CacheMode::Cold), |arm, sample, _| passing(arm == "base" || sample != 5));
+    let flip = &flipped.comparisons[0].flips[0];
+    assert!(flip.prompt.starts_with('…') && flip.prompt.ends_with("\n\nfacts 5?"), "{}", flip.prompt);
+    assert_eq!(flip.prompt.chars().count(), 400);
+}
+
+#[test]
 fn the_summary_says_what_was_done_by_arm() {
     let mut kit = Kit::play(&long(40, CacheMode::Cold), answer(Some(0)));
     for (arm, by) in [("base", ColdBy::CachePrompt), ("cand", ColdBy::Nonce)] {

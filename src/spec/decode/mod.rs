@@ -70,6 +70,7 @@ pub fn suite(node: &Node, cx: &mut Context<'_>) -> Suite {
     check_hosts(&view, arms, &deployments, &comparisons, cx);
     let noise_floor = view.boolean("noise_floor").unwrap_or_else(|| noise_floor(arms, &deployments, &comparisons));
     let workload = workload::workload(&view, &tasks, cx);
+    workload::check_stream(&view, workload.as_ref(), &slo, &gates, cx);
     let twins = noise_floor && arms != ArmsMode::Together && !comparisons.is_empty();
     let cache = cache(&view, &deployments, twins, workload.as_ref(), cx);
     Suite {

@@ -6,10 +6,12 @@ use super::Context;
 use super::deployment::file_mistake;
 use super::task::{Decoded, resolve};
 use crate::spec::diagnostic::Mistake;
+use crate::spec::gate::{Gate, GateKind};
 use crate::spec::keys_workload::{DISTRIBUTION, LOGNORMAL, NORMAL, SHARED_PREFIX, UNIFORM, WORKLOAD};
 use crate::spec::node::{Entry, Kind, Node};
 use crate::spec::scalar;
 use crate::spec::suggest;
+use crate::spec::suite::{LatencyFigure, SloTarget, SpeedMetric};
 use crate::spec::view::{View, text};
 use crate::spec::workload::{self, Distribution, NumbersError, Range, SharedPrefix, Workload};
 
@@ -31,6 +33,33 @@ pub fn workload(suite: &View<'_>, tasks: &[Decoded], cx: &mut Context<'_>) -> Op
         think_time,
         stream: view.boolean("stream").unwrap_or(true),
     })
+}
+
+/// What is judged by its tokens needs a stream.
+pub fn check_stream(
+    suite: &View<'_>,
+    workload: Option<&Workload>,
+    slo: &[SloTarget],
+    gates: &[Gate],
+    cx: &mut Context<'_>,
+) {
+    if workload.is_none_or(|w| w.stream) {
+        return;
+    }
+    let of_gate = |gate: &Gate| match gate.kind {
+        GateKind::Speed { metric, .. } => Some(metric),
+        _ => None,
+    };
+    let by_tokens = |metric: &SpeedMetric| {
+        use LatencyFigure::{Itl, Tpot, Ttfa, Ttft};
+        matches!(metric, SpeedMetric::Latency { figure: Ttft | Ttfa | Tpot | Itl, .. })
+    };
+    let judged = slo.iter().map(|target| target.metric).chain(gates.iter().filter_map(of_gate)).find(by_tokens);
+    let Some(metric) = judged else { return };
+    let view = suite.section("workload", &WORKLOAD);
+    let message = format!("`{metric}` is judged, and without a stream no token is timed");
+    let mistake = Mistake::new("not-streamed", view.key_place("stream"), message);
+    cx.report(mistake.hint("judge `e2e_…` or a rate, or remove `stream: false`"));
 }
 
 fn mix(view: &View<'_>, tasks: &[Decoded], cx: &mut Context<'_>) -> BTreeMap<String, f64> {
