@@ -7,6 +7,8 @@ mod checks;
 mod harness;
 #[path = "simulation/loads.rs"]
 mod loads;
+#[path = "simulation/peers.rs"]
+mod peers;
 #[path = "simulation/workloads.rs"]
 mod workloads;
 

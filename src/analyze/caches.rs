@@ -39,7 +39,7 @@ fn as_is(plan: &Plan, run: &Run) -> Vec<Finding> {
         let Some(deployment) = deployment else { continue };
         let told = Told { arm, name: arm_name(plan, arm), real: deployment.api != Api::Simulated };
         let shared = origins.get(&deployment.origin()).is_some_and(|n| *n > 1);
-        if shared || asked_again(run, arm) {
+        if shared || plan.suite.repeats > 1 {
             let why = if shared { "another arm of the same server" } else { "an earlier repeat" };
             findings.extend(told.filled_by(run, why));
         } else {
@@ -52,10 +52,10 @@ fn as_is(plan: &Plan, run: &Run) -> Vec<Finding> {
     findings
 }
 
-/// Whether a sample was asked more than once: repeats, or a timed load that goes round.
-fn asked_again(run: &Run, arm: usize) -> bool {
+/// Samples that an arm was asked more than once: a timed load goes round.
+fn asked_again(run: &Run, arm: usize) -> HashSet<u32> {
     let mut seen = HashSet::new();
-    run.rows_of(arm).any(|row| !seen.insert(row.sample))
+    run.rows_of(arm).map(|row| row.sample).filter(|sample| !seen.insert(*sample)).collect()
 }
 
 /// A server whose cache the body itself switches off has none to be served from.
@@ -103,9 +103,12 @@ impl Told<'_> {
         Some(self.finding("cache_contaminated", &seen))
     }
 
-    /// Equal prompts of one arm: all but the first may be served from what the first left.
+    /// Equal prompts of one arm, or the same ones in another round: all but the first may be served from what the first
+    /// left.
     fn reused(&self, run: &Run, equal: &HashSet<u32>) -> Option<Finding> {
-        let reused = run.rows_of(self.arm).filter(|row| equal.contains(&row.sample));
+        let again = asked_again(run, self.arm);
+        let is_reused = |row: &&Row| equal.contains(&row.sample) || again.contains(&row.sample);
+        let reused = run.rows_of(self.arm).filter(is_reused);
         let Counts { answered, cached, unknown } = self.count(reused);
         if cached == 0 && unknown == 0 {
             return None;

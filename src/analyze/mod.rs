@@ -19,6 +19,7 @@ pub mod rows;
 pub mod samples;
 mod speed;
 pub mod stats;
+mod streams;
 pub mod summarize;
 pub mod summary;
 #[cfg(test)]

@@ -59,6 +59,8 @@ pub struct Row {
     pub response_ms: Option<f64>,
     pub dispatch_lag_ms: Option<f64>,
     pub itl_us: Option<Vec<u32>>,
+    /// Streamed tokens less events, where the server counts the tokens and does not tell them by event.
+    pub tokens_beyond_events: Option<u64>,
     pub connect_ms: Option<f64>,
     pub start_us: Option<u64>,
     pub end_us: u64,
@@ -337,6 +339,7 @@ impl<'a> Collector<'a> {
             response_ms: figure(figures::response_ms),
             dispatch_lag_ms: figure(figures::dispatch_lag_ms),
             itl_us: figures::itl_us(attempt).filter(|_| timed && attempt.outcome.is_answered()),
+            tokens_beyond_events: figures::tokens_beyond_events(attempt),
             connect_ms: connect_us.filter(|_| timed).map(|us| us as f64 / 1e3),
             start_us: attempt.timeline.sent_us,
             end_us: figures::end_us(attempt),

@@ -61,6 +61,7 @@ pub fn before_ratios(plan: &Plan, run: &Run, comparisons: &[Matched<'_>]) -> Vec
         }
     }
     findings.extend(caches::findings(plan, run));
+    findings.extend(super::streams::first_chunk_unknown(plan, run));
     findings
 }
 
