@@ -93,7 +93,7 @@ workload:
   shared_prefix: {tokens: 500, groups: 4}
   turns: {uniform: {min: 1, max: 4}}
   think_time: 1500ms
-  stream: false
+  stream: true
 noise_floor: true
 retry: {max_attempts: 3, on: [rate_limited, timeout], base: 1s, cap: 30s}
 budget: {usd: 20, requests: 20000, time: 2h}
@@ -170,7 +170,7 @@ fn the_whole_format_is_read() {
     assert!(matches!(&workload.output_tokens, Some(Distribution::File { path }) if path.is_absolute()));
     assert_eq!(workload.shared_prefix, Some(SharedPrefix { tokens: 500, groups: 4 }));
     assert_eq!(workload.turns, Some(Distribution::Uniform { min: 1.0, max: 4.0 }));
-    assert_eq!((&workload.think_time, workload.stream), (&Some(Distribution::Fixed(1.5)), false));
+    assert_eq!((&workload.think_time, workload.stream), (&Some(Distribution::Fixed(1.5)), true));
     assert_eq!(suite.slo.iter().map(|s| s.at_most).collect::<Vec<_>>(), [1500.0, 80.0, 0.02]);
     let [capitals, form] = &suite.tasks[..] else { panic!() };
     assert_eq!(capitals.messages.iter().map(|m| m.role).collect::<Vec<_>>(), [Role::System, Role::User]);
