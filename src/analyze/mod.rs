@@ -5,6 +5,7 @@
 //! ```
 
 pub mod arms;
+mod caches;
 pub mod compare;
 mod costs;
 pub mod estimate;

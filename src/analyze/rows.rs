@@ -13,7 +13,7 @@ use super::graded::Graded;
 use super::instrument::{self, Watched};
 use super::money::{SpendSum, attempt_spend};
 use super::windows::{Window, Windows};
-use crate::deploy::{Outcome, Provenance};
+use crate::deploy::{ColdBy, Outcome, Provenance};
 use crate::drive::{Attempt, EndReason, Event, Finding, SlotEnd};
 use crate::grade::ScoreRecord;
 use crate::plan::{Phase, Plan};
@@ -75,7 +75,7 @@ pub struct Row {
     /// Hash of the answer's text.
     pub text_hash: Id,
     pub text_chars: u64,
-    /// Hash of the prompt that was sent, where the harness cut it.
+    /// Hash of the prompt that was sent, where it is another than the sample's.
     pub sent_prompt_hash: Option<Id>,
     pub truncated_chars: u64,
     pub server: ServerTimings,
@@ -125,6 +125,8 @@ pub struct Run {
     pub sessions: Vec<SessionPart>,
     /// Readiness fingerprints by arm; the last one of each stands.
     pub ready: BTreeMap<String, Value>,
+    /// How each arm's prompt cache was kept out of play; the last session's means stand.
+    pub cold_by: BTreeMap<String, ColdBy>,
     pub findings: Vec<Finding>,
     /// What the instrument saw of itself.
     pub watched: Watched,
@@ -199,6 +201,7 @@ impl<'a> Collector<'a> {
                 slot_ends: BTreeMap::new(),
                 sessions: Vec::new(),
                 ready: BTreeMap::new(),
+                cold_by: BTreeMap::new(),
                 findings: Vec::new(),
                 watched: Watched::default(),
             },
@@ -225,6 +228,9 @@ impl<'a> Collector<'a> {
                     self.counts_from_us.insert(slot, from_us);
                     self.windows.start(slot, block, arm, from_us);
                 }
+            }
+            Event::Cache { arm, by, .. } => {
+                self.run.cold_by.insert(arm, by);
             }
             Event::Attempt(attempt) => self.attempt(&attempt)?,
             Event::SlotEnded { slot, at_us, phase, end, .. } => {

@@ -150,6 +150,7 @@ pub fn suite(samples: usize) -> Suite {
         sweep: None,
         capacity: None,
         load: Load::Closed { concurrency: 1, warmup_requests: 0, start: Start::Burst },
+        workload: None,
         slo: Vec::new(),
         tasks: vec![task("facts", Some("qa"), samples)],
         gates: Vec::new(),

@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::finish;
 use super::session::{self, Session};
 use super::targets;
-use crate::drive::{Event, Used};
+use crate::drive::{Answers, Event, Used};
 use crate::plan::{self, Plan};
 use crate::record::{JournalWriter, Progress, RunDir};
 use crate::spec::{self, Budget, LoadOptions, Loaded, Suite, SuiteSource};
@@ -108,6 +108,7 @@ fn begin(request: &Request, world: &Arc<dyn World>) -> Result<Session, CliError>
         journal,
         arms,
         done: HashSet::new(),
+        answers: Answers::new(),
         ended_slots: HashSet::new(),
         used: Used::default(),
         number: 1,
@@ -135,6 +136,7 @@ fn resume(request: &Request, path: &Path, world: &Arc<dyn World>) -> Result<Sess
     plan.refresh_live(&live)?;
     let arms = chosen_arms(&plan, &request.arms)?;
     targets::check_keys(&live, world)?;
+    let answers = if dir.has_journal() { dir.answers(&plan)? } else { Answers::new() };
     let used = if dir.has_journal() { used(&dir, &plan)? } else { Used::default() };
     let journal = open_journal(&dir)?;
     Ok(Session {
@@ -145,6 +147,7 @@ fn resume(request: &Request, path: &Path, world: &Arc<dyn World>) -> Result<Sess
         arms,
         number: progress.sessions + 1,
         done: progress.done,
+        answers,
         ended_slots: progress.ended_slots,
         used,
         progress: request.progress,

@@ -7,7 +7,8 @@ use super::instrument::Reading;
 use super::lane::open_all;
 use super::pacer::Pacer;
 use super::shared::Shared;
-use crate::deploy::{Dialect, Lane, Outcome, Secrets, Target, TransportError};
+use super::talks::Talks;
+use crate::deploy::{ColdBy, Dialect, Lane, Outcome, Secrets, Target, TransportError};
 use crate::plan::{Phase, Plan, Slot, Unit};
 use crate::spec::{Deployment, LoadShape, Start};
 use crate::units::Mono;
@@ -35,6 +36,10 @@ pub struct ArmRunner {
     pub(super) refusals: u32,
     /// Known to refuse: the outcome of every further request, and why.
     pub down: Option<(Outcome, String)>,
+    /// How its server's prompt cache is kept out of play; decided when it is ready.
+    pub cold_by: Option<ColdBy>,
+    /// Conversations of the slot that is being run.
+    pub(super) talks: Talks,
     /// Why a sweep has ended for this arm.
     swept_out: Option<String>,
 }
@@ -72,6 +77,21 @@ impl SlotRef {
             step: stage.step,
             round: block.items.len(),
         })
+    }
+
+    /// Before a slot its prompts are sent once (`cache: warm`), as many at a time as the slot has in flight.
+    #[must_use]
+    pub fn priming(&self) -> SlotRef {
+        let concurrency = self.shape.planned_in_flight();
+        SlotRef {
+            phase: Phase::Warmup,
+            shape: LoadShape::Closed { concurrency, start: Start::Burst, ramp: None },
+            time_us: None,
+            answers_least: 0,
+            step: None,
+            round: usize::MAX,
+            ..self.clone()
+        }
     }
 
     /// The warm-up of an arm: closed, at the level of the first stage.
@@ -117,13 +137,16 @@ impl ArmRunner {
             answered: false,
             refusals: 0,
             down: None,
+            cold_by: None,
+            talks: Talks::default(),
             swept_out: None,
         }
     }
 
     /// Asks the units of one slot as its load says, and waits until each has its outcome or the slot's time is over.
     pub async fn run_slot(&mut self, shared: &Shared, slot: &SlotRef, units: Vec<Unit>) {
-        let mut units: Vec<Unit> = units.into_iter().filter(|u| !shared.done.contains(&u.id)).collect();
+        let asked = units;
+        let mut units: Vec<Unit> = asked.iter().filter(|u| !shared.done.contains(&u.id)).cloned().collect();
         if units.is_empty() || shared.stop.reason().is_some() {
             return;
         }
@@ -153,8 +176,10 @@ impl ArmRunner {
         let SlotRef { slot: number, block, stage, phase, .. } = *slot;
         let (arm, at_us) = (self.name.clone(), started.as_us());
         shared.sink.emit(Event::SlotStarted { slot: number, block, stage, arm, at_us, phase }).await;
+        let (talks, waiting) = Talks::new(&shared.plan, &asked, &units, &shared.answers);
+        self.talks = talks;
         let watching = shared.gauge.start(&shared.pool);
-        let turn = self.work_off(shared, slot, started, units).await;
+        let turn = self.work_off(shared, slot, started, units, waiting).await;
         let reading = watching.finish().await;
         self.record_unsent(shared, &turn.refused).await;
         self.swept_out = slot.step.and_then(|value| turn.ends_sweep(shared, value));
@@ -164,6 +189,15 @@ impl ArmRunner {
             shared.sink.emit(Event::Instrument { slot: number, arm, at_us, figures }).await;
         }
         self.emit_end(shared, slot, turn.end).await;
+    }
+
+    /// Fills the server's cache with the slot's prompts. What such a request takes says nothing of the slot's own.
+    pub async fn prime(&mut self, shared: &Shared, slot: &SlotRef, units: Vec<Unit>) {
+        if self.down.is_none() && self.swept_out.is_none() {
+            let service_ns = self.service_ns;
+            self.run_slot(shared, &slot.priming(), units).await;
+            self.service_ns = service_ns;
+        }
     }
 
     async fn emit_end(&mut self, shared: &Shared, slot: &SlotRef, end: SlotEnd) {

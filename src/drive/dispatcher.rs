@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 use super::arm::{ArmRunner, SlotRef};
 use super::event::{EndReason, Event};
 use super::shared::Shared;
-use crate::plan::Slot;
-use crate::spec::ArmsMode;
+use crate::plan::{Slot, Unit};
+use crate::spec::{ArmsMode, CacheMode};
 
 /// Carries the plan out with these arms (all of the plan's, or the ones chosen by `--arm`). Every unit of them gets
 /// exactly one final attempt, except where the run stops early. Returns why it ended.
@@ -80,9 +80,13 @@ async fn together(shared: &Arc<Shared>, arms: Vec<ArmRunner>) {
 }
 
 async fn run_planned(shared: &Shared, arm: &mut ArmRunner, slot: Slot) {
-    if let Some(of_slot) = SlotRef::measured(&shared.plan, slot) {
-        arm.run_slot(shared, &of_slot, shared.plan.units_of(slot)).await;
+    let Some(of_slot) = SlotRef::measured(&shared.plan, slot) else { return };
+    let units = shared.plan.units_of(slot);
+    if shared.live.cache == CacheMode::Warm && !shared.ended_slots.contains(&slot.index) {
+        let open: Vec<Unit> = units.iter().filter(|unit| !shared.done.contains(&unit.id)).cloned().collect();
+        arm.prime(shared, &of_slot, shared.plan.priming_units(&open)).await;
     }
+    arm.run_slot(shared, &of_slot, units).await;
 }
 
 /// The drained gap: the journal is synced and texts may be graded before the next block.

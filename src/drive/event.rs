@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::calibrate::Calibration;
 use super::instrument::Instrument;
-use crate::deploy::{Outcome, Provenance, Usage};
+use crate::deploy::{ColdBy, Outcome, Provenance, Usage};
 use crate::plan::Phase;
 use crate::units::Id;
 
@@ -29,6 +29,12 @@ pub enum Event {
         arm: String,
         at_us: u64,
         fingerprint: Value,
+    },
+    /// How an arm's prompt cache is kept out of play in this session (`cache: cold`).
+    Cache {
+        arm: String,
+        at_us: u64,
+        by: ColdBy,
     },
     /// `at_us` is the slot's instant zero: arrivals of an open load are told from it.
     SlotStarted {
@@ -119,7 +125,8 @@ pub struct Attempt {
     pub pair: Id,
     pub arm: String,
     pub task: String,
-    /// Index of the sample in `samples.jsonl`; in the warm-up phase, index of the warm-up prompt.
+    /// Index of the sample in `samples.jsonl`; in the warm-up phase, index of the warm-up prompt, with the samples behind
+    /// them where a cache is filled.
     pub sample: u32,
     pub repeat: u32,
     pub phase: Phase,
@@ -166,7 +173,8 @@ pub struct Attempt {
     pub system_fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<String>,
-    /// Hash of the prompt that was sent, where truncation made it another than the sample's.
+    /// Hash of the prompt that was sent, where it is another than the sample's: cut, behind a conversation, or with a line
+    /// of its own (`cache: cold`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_prompt_hash: Option<Id>,
     /// Characters that the harness cut from the prompt.

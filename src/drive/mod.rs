@@ -24,6 +24,7 @@ mod shared;
 pub mod sink;
 mod slot;
 mod stop;
+mod talks;
 mod turn;
 
 pub use answers::{fitted, time_for};
@@ -33,6 +34,8 @@ pub use dispatcher::drive;
 pub use event::{Attempt, EndReason, Event, Finding, Severity, SlotEnd, Timeline};
 pub use instrument::{Gauge, Instrument, LATE_EDGES_MS};
 pub use pacer::{BudgetState, Pacer, Used};
+pub use prepare::sent_hash;
 pub use shared::{Pace, Shared};
 pub use sink::{EventSink, Message};
 pub use stop::Stop;
+pub use talks::Answers;

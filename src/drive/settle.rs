@@ -11,6 +11,7 @@ use super::prepare::messages_of;
 use super::retry;
 use super::shared::Shared;
 use super::slot::SlotWork;
+use super::talks::Next;
 use crate::deploy::{Exchanged, Outcome};
 use crate::plan::{Phase, Unit};
 use crate::spec::money;
@@ -23,6 +24,8 @@ const RESERVED_CHARS_PER_TOKEN: u64 = 3;
 #[derive(Clone, Copy)]
 pub struct Settled {
     pub outcome: Outcome,
+    /// Later turns of its conversation that got the same outcome with it, unsent.
+    pub lost: u64,
 }
 
 impl ArmRunner {
@@ -44,6 +47,7 @@ impl ArmRunner {
         exchanged: &Exchanged,
     ) -> Option<Settled> {
         let (unit, prepared) = work.unit(tried.position)?;
+        let (unit, prepared) = (&unit.clone(), prepared);
         let reply = self.judge(self.dialect.read(exchanged).redacted(&self.secrets), exchanged);
         let (outcome, retry_after_s, quota) = (reply.outcome, reply.retry_after_s, reply.quota_exhausted);
         let pause = match unit.phase {
@@ -72,14 +76,18 @@ impl ArmRunner {
         }
         shared.gauge.saw(&attempt);
         let message = attempt.error.clone().unwrap_or_default();
+        // What has no outcome yet leaves its conversation waiting.
+        let next = if last { self.talks.ended(&shared.plan, unit, outcome, &attempt.text) } else { Next::Nothing };
+        let answered_at = exchanged.marks.eof.unwrap_or(now);
         shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
+        let lost = self.go_on(shared, work, next, answered_at).await;
         if quota {
             let reason = format!("`{}` has no quota left: {message}", self.name);
             shared.stop.request(EndReason::Aborted(reason));
         }
         self.watch_health(shared, outcome, &message);
         self.watch_loss(shared, now, &message);
-        pause.is_none().then_some(Settled { outcome })
+        pause.is_none().then_some(Settled { outcome, lost })
     }
 
     /// A request that was due while too many were in flight: counted, never sent.
@@ -90,14 +98,38 @@ impl ArmRunner {
         tried: &Tried,
         at: Mono,
     ) -> Option<Settled> {
-        let (unit, _) = work.unit(tried.position)?;
+        let unit = &work.unit(tried.position)?.0.clone();
         let context = self.context(shared, unit, tried, true);
         let error = "dropped: as many requests as the load allows were in flight when it was due".to_owned();
         let attempt = attempt::unsent(&context, at, Outcome::Dropped, error);
         shared.budget.settle(self.reserve(shared, unit), Decimal::ZERO);
         work.settled(tried.position);
         shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
-        Some(Settled { outcome: Outcome::Dropped })
+        let next = self.talks.ended(&shared.plan, unit, Outcome::Dropped, "");
+        let lost = self.go_on(shared, work, next, at).await;
+        Some(Settled { outcome: Outcome::Dropped, lost })
+    }
+
+    /// Lets the next turn of a conversation follow, or gives those that cannot be asked any more the outcome of the turn
+    /// that left them nothing to follow on. Returns how many these are.
+    pub(super) async fn go_on(&mut self, shared: &Shared, work: &mut SlotWork, next: Next, answered_at: Mono) -> u64 {
+        let (positions, outcome, turn) = match next {
+            Next::Nothing => return 0,
+            Next::Turn { position, think } => {
+                work.follows(position, answered_at.plus(think.0));
+                return 0;
+            }
+            Next::Lost { positions, outcome, turn } => (positions, outcome, turn),
+        };
+        let units = work.lost(&positions);
+        for unit in &units {
+            let tried = Tried { position: 0, attempt: 1, intended: None, lane: 0 };
+            let context = self.context(shared, unit, &tried, true);
+            let error = format!("not sent: turn {} of its conversation has no answer to follow on", turn + 1);
+            let attempt = attempt::unsent(&context, shared.clock.now(), outcome, error);
+            shared.sink.emit(Event::Attempt(Box::new(attempt))).await;
+        }
+        units.len() as u64
     }
 
     fn context<'a>(&'a self, shared: &'a Shared, unit: &'a Unit, tried: &Tried, last: bool) -> Context<'a> {
@@ -118,9 +150,11 @@ impl ArmRunner {
     /// What a request may cost at most: held back from the budget while it is in flight. Prompt tokens are estimated.
     pub(super) fn reserve(&self, shared: &Shared, unit: &Unit) -> Decimal {
         let Some(price) = &self.deployment.price else { return Decimal::ZERO };
-        let characters: u64 = messages_of(shared, unit).iter().map(|m| m.content.chars().count() as u64).sum();
+        let said = self.talks.said(&shared.plan, unit);
+        let messages = said.iter().chain(messages_of(shared, unit));
+        let characters: u64 = messages.map(|m| m.content.chars().count() as u64).sum();
         let input = characters.div_ceil(RESERVED_CHARS_PER_TOKEN);
-        let output = u64::from(self.deployment.sampling.max_tokens);
+        let output = u64::from(self.max_tokens(shared, unit));
         money::spend(price, Some(input), Some(0), Some(output)).unwrap_or_default()
     }
 

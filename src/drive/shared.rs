@@ -11,6 +11,7 @@ use super::instrument::Gauge;
 use super::pacer::BudgetState;
 use super::sink::EventSink;
 use super::stop::Stop;
+use super::talks::Answers;
 use crate::deploy::Transport;
 use crate::plan::{Phase, Plan, Unit};
 use crate::spec::{Deployment, Suite};
@@ -41,6 +42,8 @@ pub struct Shared {
     pub session: u32,
     /// Units that have an outcome from an earlier session.
     pub done: HashSet<Id>,
+    /// Of turns of conversations in `done`: how they ended and what was answered.
+    pub answers: Answers,
     /// Slots of earlier sessions whose rest is not asked.
     pub ended_slots: HashSet<u32>,
     pub pace: Pace,

@@ -11,9 +11,9 @@ use super::event::{EndReason, SlotEnd};
 use super::exchange::{Came, Done, SlotExchange};
 use super::lane::{Crew, CrewContext};
 use super::pacer::Refused;
-use super::prepare::prepare;
 use super::shared::{Pace, Shared};
 use super::slot::SlotWork;
+use super::talks::Waiting;
 use crate::deploy::{EndOfBody, Exchanged, Outcome};
 use crate::plan::Unit;
 use crate::spec::{LoadShape, Start};
@@ -77,10 +77,15 @@ impl ArmRunner {
         slot: &SlotRef,
         started: Mono,
         units: Vec<Unit>,
+        waiting: Waiting,
     ) -> TurnEnd {
         let lanes = self.lanes.len();
         let (exchange, mut results) = SlotExchange::new(if slot.shape.is_open() { lanes } else { usize::MAX });
-        let mut turn = Turn::new(slot, started, exchange, SlotWork::new(units, started), lanes);
+        let mut turn = Turn::new(slot, started, exchange, SlotWork::new(units, started, &waiting.held), lanes);
+        for lost in waiting.lost {
+            let unasked = self.go_on(shared, &mut turn.work, lost, started).await;
+            turn.count_lost(unasked);
+        }
         release(shared, &turn);
         let mut crew = self.start_crew(shared, slot, &turn.exchange);
         let mut service = Vec::new();
@@ -171,7 +176,8 @@ impl ArmRunner {
             if turn.work.in_flight() >= turn.offers_max {
                 return None;
             }
-            let due = turn.work.next_due()?;
+            let (due, unit) = turn.work.next(now)?;
+            let reserve = self.reserve(shared, unit);
             let at = due.max(self.pacer().next_at(now));
             let ahead = if turn.open { LOOKAHEAD_NS } else { 0 };
             if at > now.plus_ns(ahead) {
@@ -180,7 +186,6 @@ impl ArmRunner {
             if shared.stop.reason().is_some() {
                 return None;
             }
-            let reserve = self.reserve(shared, turn.work.peek()?);
             match shared.budget.take_request(now, reserve) {
                 Ok(()) => {}
                 Err(Refused::HeldBack) => return Some(now.plus(HELD_BACK_PAUSE)),
@@ -189,7 +194,7 @@ impl ArmRunner {
                     return None;
                 }
             }
-            let job = turn.work.take(|unit| prepare(shared, &self.deployment, &self.target, self.dialect, unit))?;
+            let job = turn.work.take(now, |unit, attempt| self.prepare(shared, unit, attempt))?;
             if turn.open {
                 turn.exchange.schedule(job, at);
             } else {
@@ -202,8 +207,8 @@ impl ArmRunner {
     async fn settle_in(&mut self, shared: &Shared, turn: &mut Turn, done: Done, took: Option<u64>) {
         let settled = self.settle(shared, &mut turn.work, done).await;
         let Some(settled) = settled else { return };
-        turn.attempted += 1;
-        turn.errors += u64::from(settled.outcome.is_error());
+        turn.attempted += 1 + settled.lost;
+        turn.errors += u64::from(settled.outcome.is_error()) * (1 + settled.lost);
         turn.answered += u64::from(!settled.outcome.is_error());
         // What was dropped has not been served: it stays in the backlog.
         if let Some(backlog) = turn.backlog.as_mut().filter(|_| settled.outcome != Outcome::Dropped) {
@@ -226,7 +231,8 @@ impl ArmRunner {
 impl Turn {
     fn new(slot: &SlotRef, started: Mono, exchange: SlotExchange, work: SlotWork, lanes: usize) -> Turn {
         let open = slot.shape.is_open();
-        let watched = open && slot.step.is_some();
+        // Turns that wait for an answer and a thought are no backlog.
+        let watched = open && slot.step.is_some() && work.held() == 0;
         Turn {
             exchange: Arc::new(exchange),
             open,
@@ -241,6 +247,11 @@ impl Turn {
             end: None,
             work,
         }
+    }
+
+    fn count_lost(&mut self, lost: u64) {
+        self.attempted += lost;
+        self.errors += lost;
     }
 
     /// When the loop must look again though nothing has come: the slot's end by the clock, or a look at the backlog.

@@ -19,19 +19,20 @@ const TIMED_SLOT_MAX: u64 = 200_000;
 
 /// Cuts the items (sample × repeat) of every stage into blocks and gives each block its order of arms.
 ///
-/// n items make clamp(⌊n ÷ 4c⌋, 1, 20) blocks of equal size (± 1), c = requests planned in flight. A timed stage asks
-/// the items again and again, in slots of at least ten seconds; a sweep's step is one slot for each arm. One arm, or
-/// arms one after the other, make a single block of each stage.
+/// n items make clamp(⌊n ÷ 4c⌋, 1, 20) blocks of equal size (± 1, or to the end of a conversation), c = requests planned
+/// in flight. A timed stage asks the items again and again, in slots of at least ten seconds; a sweep's step is one slot
+/// for each arm. One arm, or arms one after the other, make a single block of each stage.
 pub fn cut(suite: &Suite, samples: &[Sample], arms: usize) -> Result<Vec<Block>, ArrivalError> {
     let items = mixed_items(suite, samples);
     let orders = Orders::new(suite, arms);
     let mut blocks = Vec::new();
     for (index, stage) in suite.load.stages().iter().enumerate() {
-        let stage_of = StageOf { suite, stage, index: index as u16, items: &items, single: is_single(suite, arms) };
+        let (index, single) = (index as u16, is_single(suite, arms));
+        let stage_of = StageOf { suite, samples, stage, index, items: &items, single };
         for part in stage_of.parts()? {
             let number = blocks.len();
             let order = if suite.arms == ArmsMode::Alternate { orders.of_block(number) } else { (0..arms).collect() };
-            blocks.push(Block { index: number as u32, stage: index as u16, order, ..part });
+            blocks.push(Block { index: number as u32, stage: index, order, ..part });
         }
     }
     Ok(blocks)
@@ -43,6 +44,7 @@ fn is_single(suite: &Suite, arms: usize) -> bool {
 
 struct StageOf<'a> {
     suite: &'a Suite,
+    samples: &'a [Sample],
     stage: &'a Stage,
     index: u16,
     items: &'a [(u32, u32)],
@@ -77,7 +79,7 @@ impl StageOf<'_> {
         let in_flight = self.stage.shape.planned_in_flight() as usize;
         let count = if self.single { 1 } else { (total / (4 * in_flight)).clamp(1, MAX_BLOCKS) };
         let part = |index: usize| {
-            let (from, to) = (index * total / count, (index + 1) * total / count);
+            let (from, to) = (self.whole(index * total / count), self.whole((index + 1) * total / count));
             let before = from.checked_sub(1).and_then(|last| offsets.get(last)).copied().unwrap_or(0);
             Block {
                 items: self.items.get(from..to).unwrap_or_default().to_vec(),
@@ -112,6 +114,15 @@ impl StageOf<'_> {
         (0..slots).map(part).collect()
     }
 
+    /// The first place from `at` on that cuts through no conversation.
+    fn whole(&self, at: usize) -> usize {
+        let goes_on = |(sample, _): &&(u32, u32)| {
+            let conversation = self.samples.get(*sample as usize).and_then(|s| s.conversation);
+            conversation.is_some_and(|(_, turn)| turn > 0)
+        };
+        at + self.items.get(at..).unwrap_or_default().iter().take_while(goes_on).count()
+    }
+
     fn timed_slots(&self, us: u64) -> u64 {
         if self.single || self.stage.step.is_some() {
             return 1;
@@ -124,7 +135,7 @@ impl StageOf<'_> {
     fn cycling(&self, index: u64, slots: u64, count: u64) -> Block {
         let length = self.items.len().max(1) as u64;
         let mut items = self.items.to_vec();
-        items.rotate_left((index * length / slots) as usize % length as usize);
+        items.rotate_left(self.whole((index * length / slots) as usize) % length as usize);
         let rounds = count.div_ceil(length);
         let repeat_base = (index * rounds) as u32 * self.suite.repeats;
         if count < length {
@@ -139,15 +150,18 @@ fn micros(span: crate::units::Span) -> u64 {
 }
 
 /// Each task's items are shuffled and laid evenly over [0, 1) with a random offset inside their own cell; sorting by
-/// place mixes the tasks in proportion, so that every block is a small copy of the whole.
+/// place mixes the tasks in proportion, so that every block is a small copy of the whole. A conversation is one item:
+/// its turns stay together, in order.
 fn mixed_items(suite: &Suite, samples: &[Sample]) -> Vec<(u32, u32)> {
-    let mut placed: Vec<(f64, (u32, u32))> = Vec::with_capacity(samples.len() * suite.repeats as usize);
+    let mut placed: Vec<(f64, Vec<(u32, u32)>)> = Vec::with_capacity(samples.len() * suite.repeats as usize);
     for task in &suite.tasks {
         let mut rng = world::rng(suite.sampling.seed, &format!("order/{}", task.name));
-        let mut items: Vec<(u32, u32)> = samples
-            .iter()
-            .filter(|s| s.task == task.name)
-            .flat_map(|s| (0..suite.repeats).map(move |repeat| (s.index, repeat)))
+        let own: Vec<&Sample> = samples.iter().filter(|s| s.task == task.name).collect();
+        let number = |sample: &Sample| sample.conversation.map(|(number, _)| number);
+        let repeated = |turns: &[&Sample], repeat: u32| turns.iter().map(|s| (s.index, repeat)).collect();
+        let mut items: Vec<Vec<(u32, u32)>> = own
+            .chunk_by(|a, b| number(a).is_some() && number(a) == number(b))
+            .flat_map(|turns| (0..suite.repeats).map(move |repeat| repeated(turns, repeat)))
             .collect();
         items.shuffle(&mut rng);
         let total = items.len() as f64;
@@ -155,8 +169,8 @@ fn mixed_items(suite: &Suite, samples: &[Sample]) -> Vec<(u32, u32)> {
             placed.push(((k as f64 + rng.random::<f64>()) / total, item));
         }
     }
-    placed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    placed.into_iter().map(|(_, item)| item).collect()
+    placed.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    placed.into_iter().flat_map(|(_, item)| item).collect()
 }
 
 /// Orders of arms: a seeded permutation, rotated from block to block and mirrored in every second one. Two arms give

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::spec::{Role, Row, Suite};
-use crate::units::Id;
+use crate::units::{Id, Span};
 
 /// A deployment's part in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,10 +33,20 @@ pub struct Sample {
     pub messages: Vec<Message>,
     /// How many equal prompts of the task come before this one: pairs equal prompts in order.
     pub occurrence: u32,
-    /// Hash of task and untruncated prompt.
+    /// Hash of task and untruncated prompt; of a later turn also of the turns before.
     pub prompt_hash: Id,
-    /// Value of the task's `cluster_by` column.
+    /// Value of the task's `cluster_by` column; without one, the conversation.
     pub cluster: Option<String>,
+    /// Number of the conversation that the sample is a turn of, and its turn, from 0. `messages` of a later turn are what
+    /// it adds; what came before, with the arm's own answers, is sent ahead of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<(u32, u32)>,
+    /// The request's own `max_tokens`, where it is lower than the deployment's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Pause between the answer to the turn before and this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_time: Option<Span>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,7 +66,7 @@ pub struct Unit {
     /// Index into `Plan::arms`.
     pub arm: usize,
     pub phase: Phase,
-    /// Index into `Plan::samples`, or into `Plan::warmup` in the warm-up phase.
+    /// Index into `Plan::samples`; in the warm-up phase into `Plan::warmup`, with the samples behind it (`cache: warm`).
     pub sample: u32,
     pub repeat: u32,
     /// Index into the load's stages.

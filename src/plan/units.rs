@@ -1,8 +1,10 @@
 //! The plan's units: who asks what, when, with which seed. All derived from the plan, so that they are the same on one
 //! machine or on fifty, today or after a resume.
 
+use std::collections::HashSet;
+
 use super::types::{Block, Message, Phase, Plan, Sample, Slot, Unit};
-use crate::spec::Stage;
+use crate::spec::{CacheMode, Stage};
 use crate::units::Id;
 
 impl Plan {
@@ -47,6 +49,48 @@ impl Plan {
                 seed: 0,
             })
             .collect()
+    }
+
+    /// Requests that fill a server's cache before a slot (`cache: warm`): the prompt of each of these units once. Later
+    /// turns of a conversation are left out: the turn before warms them.
+    pub fn priming_units(&self, units: &[Unit]) -> Vec<Unit> {
+        let mut seen = HashSet::new();
+        let first = |unit: &&Unit| {
+            let sample = self.samples.get(unit.sample as usize);
+            sample.is_some_and(|s| s.conversation.is_none_or(|(_, turn)| turn == 0)) && seen.insert(unit.sample)
+        };
+        let prime = |(position, unit): (usize, &Unit)| Unit {
+            id: Id::of("priming-unit", &[&unit.id.0]),
+            pair: Id::of("priming-pair", &[&unit.pair.0]),
+            phase: Phase::Warmup,
+            sample: unit.sample.saturating_add(self.warmup.len() as u32),
+            position: position as u32,
+            ..unit.clone()
+        };
+        units.iter().filter(first).enumerate().map(prime).collect()
+    }
+
+    /// What a warm-up request sends; a priming one sends a sample's prompt.
+    pub fn warmup_messages(&self, index: u32) -> &[Message] {
+        match self.primed_sample(index) {
+            Some(sample) => self.live_messages(sample),
+            None => self.warmup.get(index as usize).map(Vec::as_slice).unwrap_or_default(),
+        }
+    }
+
+    /// The sample whose prompt a warm-up request sends, if it sends one.
+    pub fn primed_sample(&self, index: u32) -> Option<u32> {
+        index.checked_sub(self.warmup.len() as u32)
+    }
+
+    /// Warm-up requests of one arm, those that fill its cache included.
+    pub fn warmup_requests(&self) -> u64 {
+        let primed = || self.slots().into_iter().filter(|slot| slot.arm == 0).map(|slot| self.units_of(slot));
+        let priming: u64 = match self.suite.cache {
+            CacheMode::Warm => primed().map(|units| self.priming_units(&units).len() as u64).sum(),
+            CacheMode::AsIs | CacheMode::Cold => 0,
+        };
+        self.warmup.len() as u64 + priming
     }
 
     /// Requests of the measured phase at the most: slots that end by the clock plan more than they ask.

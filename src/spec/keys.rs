@@ -1,7 +1,8 @@
 //! The table of a suite's keys: deployments, load and the suite itself. Tasks, graders and gates are in
-//! [`super::keys_task`].
+//! [`super::keys_task`], the workload is in [`super::keys_workload`].
 
 use super::keys_task::{GATES, TASK};
+use super::keys_workload::WORKLOAD;
 use super::shape::{KeySpec, Section, Shape, Word, later, word};
 
 const ANY_COUNT: Shape = Shape::Int { min: 1, max: 1_000_000_000 };
@@ -26,7 +27,12 @@ pub static SUITE: Section = Section {
         KeySpec::new("sampling", Shape::Section(&SAMPLING), "How answers are sampled, the same on all deployments."),
         KeySpec::new("repeats", Shape::Int { min: 1, max: 1_000 }, "How often each sample is asked.").or("1"),
         KeySpec::new("arms", Shape::Words(&ARMS), "How deployments take turns.").or("alternate"),
-        KeySpec::new("cache", Shape::Words(&CACHE), "What is done about prompt caches.").or("as_is"),
+        KeySpec::new(
+            "cache",
+            Shape::Words(&CACHE),
+            "Prompt caches: left alone, kept out of play, or filled before each slot; default: `cold` where arms share a \
+             server, else `as_is`.",
+        ),
         KeySpec::new(
             "noise_floor",
             Shape::Bool,
@@ -36,7 +42,7 @@ pub static SUITE: Section = Section {
         KeySpec::new("retry", Shape::Section(&RETRY), "Which failures are tried again."),
         KeySpec::new("budget", Shape::Section(&BUDGET), "The run stops before it goes over any of these."),
         KeySpec::new("load", Shape::Section(&LOAD), "The load that each arm gets."),
-        KeySpec::new("workload", Shape::Section(&WORKLOAD), "A mix of request shapes.").later(),
+        KeySpec::new("workload", Shape::Section(&WORKLOAD), "The shape of requests: mix, lengths, conversations."),
         KeySpec::new("sweep", Shape::Section(&SWEEP), "Load raised step by step, by `counterpoise sweep`."),
         KeySpec::new("capacity", Shape::Section(&CAPACITY), "Replicas for a demand, from a sweep over `rate_per_s`."),
         KeySpec::new("slo", Shape::Targets, "Service level: speed metrics and the most that they may be."),
@@ -93,7 +99,7 @@ static OPTIMIZATIONS: [Word; 8] = [
 ];
 
 static ARMS: [Word; 3] = [word("alternate"), word("together"), word("sequential")];
-static CACHE: [Word; 3] = [word("as_is"), later("cold"), later("warm")];
+static CACHE: [Word; 3] = [word("as_is"), word("cold"), word("warm")];
 
 pub static TLS: Section = Section {
     name: "`tls`",
@@ -196,18 +202,6 @@ pub static STAGE: Section = Section {
         KeySpec::new("duration", Shape::Duration, "How long it lasts, for each arm; else every sample is asked."),
         KeySpec::new("warmup", Shape::Duration, "Requests that begin in this time carry no latency."),
         KeySpec::new("min_requests", ANY_COUNT, "With a duration: goes on until so many are answered."),
-    ],
-};
-
-static WORKLOAD: Section = Section {
-    name: "`workload`",
-    keys: &[
-        KeySpec::new("mix", Shape::MapOf(&Shape::Number { min: 0.0, max: 1e9 }), "Tasks and their weights."),
-        KeySpec::new("prompt_tokens", Shape::Json, "Distribution of prompt lengths."),
-        KeySpec::new("output_tokens", Shape::Json, "Distribution of answer lengths."),
-        KeySpec::new("shared_prefix", Shape::Json, "Prefix that prompts share."),
-        KeySpec::new("turns", Shape::Json, "Turns of a conversation."),
-        KeySpec::new("think_time", Shape::Json, "Pause between turns."),
     ],
 };
 

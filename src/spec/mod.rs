@@ -19,6 +19,7 @@ pub mod gate;
 mod init;
 mod keys;
 mod keys_task;
+mod keys_workload;
 mod load;
 pub mod load_shape;
 pub mod money;
@@ -37,6 +38,7 @@ pub mod task;
 pub mod template;
 mod template_bounds;
 mod view;
+pub mod workload;
 mod yaml;
 
 pub use dataset::DatasetError;
@@ -55,6 +57,7 @@ pub use task::{
     Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task,
     Which,
 };
+pub use workload::{Distribution, SharedPrefix, Workload};
 
 /// The source of a schema that is written in the suite itself.
 pub const INLINE: &str = "inline";

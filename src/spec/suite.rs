@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::gate::Gate;
 use super::load_shape::{Capacity, Load, Sweep};
 use super::task::Task;
+use super::workload::Workload;
 use crate::units::Span;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +33,8 @@ pub struct Suite {
     pub retry: Retry,
     pub budget: Budget,
     pub load: Load,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
     #[serde(default)]
     pub sweep: Option<Sweep>,
     #[serde(default)]
@@ -39,6 +42,17 @@ pub struct Suite {
     pub slo: Vec<SloTarget>,
     pub tasks: Vec<Task>,
     pub gates: Vec<Gate>,
+}
+
+impl Deployment {
+    /// Scheme, host and port of the server; what requests of one origin leave in its cache, others find. A simulated
+    /// deployment is a server of its own.
+    pub fn origin(&self) -> String {
+        let Some(url) = self.url.as_deref().filter(|_| self.api != Api::Simulated) else {
+            return format!("simulated:{}", self.name);
+        };
+        url::Url::parse(url).map_or_else(|_| url.to_owned(), |parsed| parsed.origin().ascii_serialization())
+    }
 }
 
 impl Suite {
