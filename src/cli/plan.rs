@@ -112,7 +112,7 @@ fn limits(plan: &Plan) -> String {
     let requests = plan.requests() + plan.warmup_requests() * plan.arms.len() as u64;
     for deployment in &plan.suite.deployments {
         let arms = plan.arms.iter().filter(|arm| arm.deployment == deployment.name).count() as u64;
-        let own = (plan.samples.len() as u64 * u64::from(plan.suite.repeats) + plan.warmup_requests()) * arms;
+        let own = (requests_of_arm(plan) + plan.warmup_requests()) * arms;
         if let Some(limit) = deployment.limits.requests_per_min {
             let minutes = own / u64::from(limit.max(1));
             let _ = writeln!(text, "  {}: at least {minutes} min, by limits.requests_per_min {limit}", deployment.name);
@@ -169,6 +169,11 @@ fn shapes(plan: &Plan) -> String {
     text
 }
 
+/// Measured requests of one arm, at the most.
+fn requests_of_arm(plan: &Plan) -> u64 {
+    plan.blocks.iter().map(Block::requests).sum()
+}
+
 fn by_task(plan: &Plan) -> BTreeMap<&str, u64> {
     let mut counts = BTreeMap::new();
     for sample in &plan.samples {
@@ -191,10 +196,14 @@ fn estimate(plan: &Plan, deployment: &Deployment) -> ArmEstimate {
         truncated += u64::from(cut.is_some());
         answers += u64::from(most);
     }
-    let repeats = u64::from(plan.suite.repeats);
-    let requests = plan.samples.len() as u64 * repeats;
-    let input_tokens = characters.div_ceil(CHARS_PER_TOKEN) * repeats;
-    let output_tokens_max = answers * repeats;
+    let requests = requests_of_arm(plan);
+    // Repeats and timed stages go round the samples.
+    let all = |of_samples: u64| {
+        let all = (u128::from(of_samples) * u128::from(requests)).div_ceil((plan.samples.len() as u128).max(1));
+        u64::try_from(all).unwrap_or(u64::MAX)
+    };
+    let input_tokens = all(characters).div_ceil(CHARS_PER_TOKEN);
+    let output_tokens_max = all(answers);
     let usd_max = deployment
         .price
         .as_ref()
