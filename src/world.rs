@@ -38,6 +38,20 @@ impl Clock {
     }
 }
 
+/// Processor time that the calling thread has used, in nanoseconds; `None` where the system doesn't tell.
+#[cfg(target_os = "linux")]
+pub fn thread_cpu_ns() -> Option<u64> {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let (seconds, nanos) = (u64::try_from(used.tv_sec).ok()?, u64::try_from(used.tv_nsec).ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
+}
+
+/// Processor time that the calling thread has used, in nanoseconds; `None` where the system doesn't tell.
+#[cfg(not(target_os = "linux"))]
+pub fn thread_cpu_ns() -> Option<u64> {
+    None
+}
+
 /// Clock, wall time and environment.
 pub trait World: Send + Sync {
     fn clock(&self) -> Clock;

@@ -13,6 +13,7 @@ pub mod figures;
 mod flips;
 mod gates;
 pub mod graded;
+pub mod instrument;
 pub mod latency;
 pub mod money;
 pub mod rows;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::AnalyzeError;
 use super::figures::{self, ServerTimings};
 use super::graded::Graded;
+use super::instrument::{self, Watched};
 use super::money::{SpendSum, attempt_spend};
 use super::windows::{Window, Windows};
 use crate::deploy::{ColdBy, Outcome, Provenance};
@@ -81,6 +82,8 @@ pub struct Row {
     pub served_model: Option<Arc<str>>,
     pub system_fingerprint: Option<Arc<str>>,
     pub lane_reopened: bool,
+    /// Whether all tokens came together; absent where too few came to tell.
+    pub batched: Option<bool>,
 }
 
 impl Row {
@@ -125,6 +128,8 @@ pub struct Run {
     /// How each arm's prompt cache was kept out of play; the last session's means stand.
     pub cold_by: BTreeMap<String, ColdBy>,
     pub findings: Vec<Finding>,
+    /// What the instrument saw of itself.
+    pub watched: Watched,
 }
 
 impl Run {
@@ -198,6 +203,7 @@ impl<'a> Collector<'a> {
                 ready: BTreeMap::new(),
                 cold_by: BTreeMap::new(),
                 findings: Vec::new(),
+                watched: Watched::default(),
             },
         }
     }
@@ -235,6 +241,15 @@ impl<'a> Collector<'a> {
                 }
             }
             Event::BlockEnded { at_us, .. } => self.seen(at_us),
+            Event::Instrument { arm, at_us, figures, .. } => {
+                self.seen(at_us);
+                let arm = self.arm(&arm)?;
+                self.run.watched.slot(arm, figures);
+            }
+            Event::Calibration { at_us, figures } => {
+                self.seen(at_us);
+                self.run.watched.calibration = Some(figures);
+            }
             Event::Finding(finding) => {
                 if !self.run.findings.contains(&finding) {
                     self.run.findings.push(finding);
@@ -357,6 +372,7 @@ impl<'a> Collector<'a> {
             served_model: attempt.served_model.as_deref().map(&mut name),
             system_fingerprint: attempt.system_fingerprint.as_deref().map(&mut name),
             lane_reopened: attempt.lane_reopened,
+            batched: instrument::batched(attempt),
         }
     }
 

@@ -149,7 +149,8 @@ fn end_reason(run: &Run) -> Option<String> {
     }
 }
 
-/// The first session's environment, the servers' fingerprints by arm, and which windows throughput is told from.
+/// The first session's environment, the servers' fingerprints by arm, which windows throughput is told from, and what the
+/// instrument saw of itself.
 fn environment(plan: &Plan, run: &Run, rates: Rates<'_>) -> BTreeMap<String, Value> {
     let mut environment = run.sessions.first().map(|s| s.environment.clone()).unwrap_or_default();
     if !run.ready.is_empty() {
@@ -160,6 +161,9 @@ fn environment(plan: &Plan, run: &Run, rates: Rates<'_>) -> BTreeMap<String, Val
     }
     let window = if rates.is_trimmed() { "steady part of each slot" } else { "whole slots" };
     environment.insert("throughput_window".to_owned(), json!(window));
+    if let Some(instrument) = run.watched.summary(plan) {
+        environment.insert("instrument".to_owned(), json!(instrument));
+    }
     environment
 }
 

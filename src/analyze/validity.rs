@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::arms::{metric_rate, planned};
 use super::caches;
 use super::compare::{Matched, RowPair, matched};
+use super::instrument;
 use super::rows::{Row, Run};
 use super::samples::{Delta, Pair};
 use super::speed::ArmPair;
@@ -62,6 +63,7 @@ pub fn before_ratios(plan: &Plan, run: &Run, comparisons: &[Matched<'_>]) -> Vec
     }
     findings.extend(caches::findings(plan, run));
     findings.extend(super::streams::first_chunk_unknown(plan, run));
+    findings.extend(instrument::findings(plan, run));
     findings
 }
 

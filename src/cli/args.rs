@@ -41,8 +41,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Serve the simulated deployment
     Mock(MockArgs),
-    /// Check this host: clock, sockets, sandbox
-    Doctor,
+    /// Check this host: clock, sockets, sandbox; with --bench the client's own error
+    Doctor(DoctorArgs),
 }
 
 #[derive(Clone, Debug, Default, Args)]
@@ -200,6 +200,20 @@ pub struct MockArgs {
     /// A profile file, or builtin:NAME
     #[arg(long, default_value = "builtin:exact", value_name = "FILE")]
     pub profile: String,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Measure the client's own error against a simulated server, beside a bare read loop
+    #[arg(long)]
+    pub bench: bool,
+    /// Loads of --bench: streams at a time, 100 tokens per second each
+    #[arg(long, value_delimiter = ',', default_value = "64,256,1000", value_name = "N,…", requires = "bench")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=4_000))]
+    pub streams: Vec<u32>,
+    /// One load of --bench, in this process
+    #[arg(long, hide = true, value_name = "N", conflicts_with = "bench")]
+    pub bench_case: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

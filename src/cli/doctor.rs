@@ -5,16 +5,29 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::environment;
+use super::args::DoctorArgs;
 use super::error::CliError;
 use super::exit::Exit;
+use super::{bench, environment};
 use crate::units::Mono;
 use crate::world::{Clock, World};
 
 const SLEEPS: u32 = 200;
 const SLEEP: Duration = Duration::from_millis(2);
 
-pub fn doctor(world: &Arc<dyn World>) -> Result<Exit, CliError> {
+pub fn doctor(args: &DoctorArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
+    if let Some(streams) = args.bench_case {
+        super::out(&bench::case(streams, world)?);
+        return Ok(Exit::Pass);
+    }
+    super::out(&facts(world)?);
+    if args.bench {
+        super::out(&bench::bench(args, world)?);
+    }
+    Ok(Exit::Pass)
+}
+
+fn facts(world: &Arc<dyn World>) -> Result<String, CliError> {
     let mut text = String::new();
     for (name, value) in environment::collect() {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -32,8 +45,7 @@ pub fn doctor(world: &Arc<dyn World>) -> Result<Exit, CliError> {
         late.last().copied().unwrap_or(0.0),
     );
     let _ = writeln!(text, "{:16} not built in this version: code tasks are refused by `validate`", "sandbox");
-    super::out(&text);
-    Ok(Exit::Pass)
+    Ok(text)
 }
 
 /// How late each sleep ended, in milliseconds, sorted.

@@ -3,6 +3,7 @@
 use super::exit::Exit;
 use crate::analyze::AnalyzeError;
 use crate::deploy::simulated::{ProfileError, ServeError, SourceError};
+use crate::drive::calibrate::CalibrateError;
 use crate::grade::GradeError;
 use crate::plan::PlanError;
 use crate::record::RecordError;
@@ -44,6 +45,10 @@ pub enum CliError {
     Recorder,
     #[error("cannot start what the run needs: {0}")]
     Runtime(std::io::Error),
+    #[error(transparent)]
+    Calibrate(#[from] CalibrateError),
+    #[error("the benchmark could not be made: {0}")]
+    Bench(String),
     #[error("{path}: {error}")]
     Output { path: String, error: std::io::Error },
 }
@@ -52,7 +57,7 @@ impl CliError {
     /// Nothing here depends on a deployment: every one is input that cannot be used, or a host that cannot run it.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Runtime(_) | CliError::Recorder => Exit::Invalid,
+            CliError::Runtime(_) | CliError::Recorder | CliError::Calibrate(_) | CliError::Bench(_) => Exit::Invalid,
             _ => Exit::BadInput,
         }
     }

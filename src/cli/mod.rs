@@ -6,6 +6,9 @@ macro_rules! say {
 }
 
 mod args;
+mod bare;
+mod bench;
+mod calibrations;
 mod consumer;
 mod doctor;
 mod environment;
@@ -14,6 +17,7 @@ mod exit;
 mod export;
 mod finish;
 mod init;
+mod lane_pool;
 mod mock;
 mod plan;
 mod power;
@@ -63,7 +67,7 @@ fn dispatch(command: Command, world: &Arc<dyn World>) -> Result<Exit, CliError> 
         Command::Regrade(args) => regrade::regrade(&args, world),
         Command::Report(args) => regrade::report(&args, world),
         Command::Mock(args) => mock::mock(&args, world),
-        Command::Doctor => doctor::doctor(world),
+        Command::Doctor(args) => doctor::doctor(&args, world),
         Command::Compare(_) => Err(CliError::NotYet("compare")),
         Command::Sweep(args) => run::run(args, run::Purpose::Sweep, world),
     }

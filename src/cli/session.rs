@@ -4,16 +4,18 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use super::args::ProgressMode;
+use super::calibrations;
 use super::consumer::{self, Consumer, Seen};
 use super::environment;
 use super::error::CliError;
+use super::lane_pool::LanePool;
 use super::progress::Progress;
 use super::targets::{self, Endpoint};
 use crate::deploy::probe::{self, ProbeError};
 use crate::deploy::sockets::Sockets;
 use crate::deploy::{self, ColdBy, Outcome};
 use crate::drive::{
-    self, Answers, ArmRunner, BudgetState, EndReason, Event, EventSink, Pace, Pacer, Shared, Stop, Used,
+    self, Answers, ArmRunner, BudgetState, EndReason, Event, EventSink, Gauge, Pace, Pacer, Shared, Stop, Used,
 };
 use crate::grade::RunGrader;
 use crate::plan::Plan;
@@ -71,6 +73,7 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
         pool: lanes.handle.clone(),
         sink,
         stop: stop.clone(),
+        gauge: Gauge::of(world),
         session: number,
         done,
         answers,
@@ -109,10 +112,14 @@ async fn session_events(
     shared.sink.emit(Event::Session { session: shared.session, anchor_wall_ms, resumed, environment }).await;
     let interrupts = tokio::spawn(watch_interrupts(shared.stop.clone()));
     let runners = probe_arms(shared, arms, endpoints).await;
+    let begun = shared.clock.now();
     let reason = match runners {
         Ok(runners) => drive::drive(Arc::clone(shared), runners).await,
         Err(reason) => reason,
     };
+    if reason == EndReason::Done {
+        calibrations::of_run(shared, begun, world).await;
+    }
     interrupts.abort();
     let complete = reason == EndReason::Done && others_are_done(shared, arms);
     let at_us = shared.clock.now().as_us();
@@ -258,37 +265,4 @@ fn done_by_arm(plan: &Plan, done: &HashSet<Id>) -> BTreeMap<String, u64> {
         }
     }
     counts
-}
-
-/// The runtime that reads sockets: one thread that does nothing else.
-struct LanePool {
-    handle: tokio::runtime::Handle,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl LanePool {
-    fn start() -> std::io::Result<LanePool> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let run = move || {
-            runtime.block_on(async {
-                let _ = stopped.await;
-            });
-        };
-        let thread = std::thread::Builder::new().name("lanes".to_owned()).spawn(run)?;
-        Ok(LanePool { handle, stop: Some(stop), thread: Some(thread) })
-    }
-}
-
-impl Drop for LanePool {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

@@ -12,6 +12,8 @@ use crate::units::Mono;
 pub const MAX_EVENT_BYTES: usize = 8 << 20;
 /// A line may be at most this long: one event's data and a field name.
 pub const MAX_LINE_BYTES: usize = MAX_EVENT_BYTES + 64;
+/// Room for data that is kept from one event to the next.
+const KEPT_BYTES: usize = 64 << 10;
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// One server-sent event.
@@ -29,6 +31,18 @@ pub struct Event {
     /// The stream ended before the event's blank line.
     pub unterminated: bool,
 }
+
+/// An event while the decoder still holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glimpse<'a> {
+    pub data: &'a [u8],
+    /// The `event` field.
+    pub event: Option<&'a str>,
+    id: Option<&'a str>,
+}
+
+/// Whoever is shown events.
+type Each<'a> = &'a mut dyn FnMut(Glimpse<'_>);
 
 /// Why a stream can't be read on. The decoder stays in this state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,13 +104,19 @@ impl Decoder {
     /// Takes bytes that arrived at `at` and appends the events that they complete to `out`. Events that were complete
     /// before an error are handed out; after an error every push returns it again.
     pub fn push(&mut self, at: Mono, bytes: &[u8], out: &mut Vec<Event>) -> Result<(), SseError> {
+        let before = out.len();
+        self.last_at = at;
+        let result = self.scan(bytes, &mut |event| out.push(event.kept(at, false)));
+        mark_shared(out, before);
+        result
+    }
+
+    /// Takes bytes and shows the events that they complete, without keeping any. Errors are those of [`Decoder::push`].
+    pub fn scan(&mut self, bytes: &[u8], each: Each<'_>) -> Result<(), SseError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let before = out.len();
-        self.last_at = at;
-        let result = self.lines(at, bytes, out);
-        mark_shared(out, before);
+        let result = self.lines(bytes, each);
         if let Err(error) = result {
             self.failed = Some(error);
             self.line = Vec::new();
@@ -116,19 +136,19 @@ impl Decoder {
             self.field(&line)?;
         }
         let at = self.last_at;
-        self.dispatch(at, true, out);
+        self.dispatch(&mut |event| out.push(event.kept(at, true)));
         mark_shared(out, before);
         Ok(())
     }
 
-    fn lines(&mut self, at: Mono, mut bytes: &[u8], out: &mut Vec<Event>) -> Result<(), SseError> {
+    fn lines(&mut self, mut bytes: &[u8], each: Each<'_>) -> Result<(), SseError> {
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             let (head, tail) = bytes.split_at(end);
-            self.end_line(at, head, out)?;
+            self.end_line(head, each)?;
             bytes = match tail {
                 [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => rest,
                 [_, rest @ ..] => {
@@ -149,23 +169,23 @@ impl Decoder {
         Ok(())
     }
 
-    fn end_line(&mut self, at: Mono, head: &[u8], out: &mut Vec<Event>) -> Result<(), SseError> {
+    fn end_line(&mut self, head: &[u8], each: Each<'_>) -> Result<(), SseError> {
         if self.line.is_empty() && head.len() <= self.max_line {
-            return self.whole_line(at, head, out);
+            return self.whole_line(head, each);
         }
         self.extend_line(head)?;
         let mut line = std::mem::take(&mut self.line);
-        let result = self.whole_line(at, &line, out);
+        let result = self.whole_line(&line, each);
         line.clear();
         self.line = line; // Keeps the allocation.
         result
     }
 
-    fn whole_line(&mut self, at: Mono, line: &[u8], out: &mut Vec<Event>) -> Result<(), SseError> {
+    fn whole_line(&mut self, line: &[u8], each: Each<'_>) -> Result<(), SseError> {
         let was_start = std::mem::replace(&mut self.at_start, false);
         let line = if was_start { line.strip_prefix(BOM).unwrap_or(line) } else { line };
         if line.is_empty() {
-            self.dispatch(at, false, out);
+            self.dispatch(each);
             return Ok(());
         }
         self.field(line)
@@ -197,13 +217,23 @@ impl Decoder {
         Ok(())
     }
 
-    fn dispatch(&mut self, at: Mono, unterminated: bool, out: &mut Vec<Event>) {
+    fn dispatch(&mut self, each: Each<'_>) {
         let name = self.name.take().filter(|name| !name.is_empty());
         if !std::mem::take(&mut self.has_data) {
             return;
         }
-        let data = std::mem::take(&mut self.data);
-        out.push(Event { at, data, event: name, id: self.id.clone(), shared: 1, unterminated });
+        each(Glimpse { data: &self.data, event: name.as_deref(), id: self.id.as_deref() });
+        if self.data.capacity() > KEPT_BYTES {
+            self.data = Vec::new();
+        }
+        self.data.clear();
+    }
+}
+
+impl Glimpse<'_> {
+    fn kept(self, at: Mono, unterminated: bool) -> Event {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Event { at, data: self.data.to_vec(), event: owned(self.event), id: owned(self.id), shared: 1, unterminated }
     }
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::dialect::Dialect;
 use super::outcome::Deadline;
-use super::sse::{Decoder, Event};
+use super::sse::Decoder;
 use crate::spec::Timeouts;
 use crate::units::Mono;
 
@@ -33,7 +33,6 @@ pub struct Watch<'a> {
     last_token: Option<Mono>,
     /// `None` once the stream can't be framed; timeouts then stay where they are.
     decoder: Option<Decoder>,
-    events: Vec<Event>,
     bytes: u64,
     limit_bytes: u64,
 }
@@ -48,7 +47,6 @@ impl<'a> Watch<'a> {
             stream,
             last_token: None,
             decoder: Some(Decoder::new()),
-            events: Vec::new(),
             bytes: 0,
             limit_bytes: MAX_RESPONSE_BYTES,
         }
@@ -82,17 +80,17 @@ impl<'a> Watch<'a> {
         let Some(decoder) = self.decoder.as_mut().filter(|_| self.stream) else {
             return Flow::Continue;
         };
-        self.events.clear();
-        if decoder.push(at, bytes, &mut self.events).is_err() {
-            self.decoder = None;
-        }
+        let (dialect, last_token) = (self.dialect, &mut self.last_token);
         let mut flow = Flow::Continue;
-        for event in &self.events {
-            if self.dialect.is_done(event.event.as_deref(), &event.data) {
+        let read = decoder.scan(bytes, &mut |event| {
+            if dialect.is_done(event.event, event.data) {
                 flow = Flow::Done;
-            } else if self.dialect.may_carry_token(&event.data) {
-                self.last_token = Some(at);
+            } else if dialect.may_carry_token(event.data) {
+                *last_token = Some(at);
             }
+        });
+        if read.is_err() {
+            self.decoder = None;
         }
         flow
     }

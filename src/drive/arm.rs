@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::event::{EndReason, Event, SlotEnd};
+use super::instrument::Reading;
 use super::lane::open_all;
 use super::pacer::Pacer;
 use super::shared::Shared;
@@ -177,9 +178,16 @@ impl ArmRunner {
         shared.sink.emit(Event::SlotStarted { slot: number, block, stage, arm, at_us, phase }).await;
         let (talks, waiting) = Talks::new(&shared.plan, &asked, &units, &shared.answers);
         self.talks = talks;
+        let watching = shared.gauge.start(&shared.pool);
         let turn = self.work_off(shared, slot, started, units, waiting).await;
+        let reading = watching.finish().await;
         self.record_unsent(shared, &turn.refused).await;
         self.swept_out = slot.step.and_then(|value| turn.ends_sweep(shared, value));
+        // A slot that was over before the first look shows nothing.
+        if let Some(Reading { figures, .. }) = reading.filter(|r| phase == Phase::Measured && r.figures.n > 0) {
+            let (arm, at_us) = (self.name.clone(), shared.clock.now().as_us());
+            shared.sink.emit(Event::Instrument { slot: number, arm, at_us, figures }).await;
+        }
         self.emit_end(shared, slot, turn.end).await;
     }
 

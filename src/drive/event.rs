@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::calibrate::Calibration;
+use super::instrument::Instrument;
 use crate::deploy::{ColdBy, Outcome, Provenance, Usage};
 use crate::plan::Phase;
 use crate::units::Id;
@@ -57,6 +59,18 @@ pub enum Event {
     BlockEnded {
         block: u32,
         at_us: u64,
+    },
+    /// What the instrument saw of itself while a measured slot ran; not in simulation.
+    Instrument {
+        slot: u32,
+        arm: String,
+        at_us: u64,
+        figures: Instrument,
+    },
+    /// The client's own error at the run's load.
+    Calibration {
+        at_us: u64,
+        figures: Calibration,
     },
     Finding(Finding),
     /// The session is over. `complete` means that every planned unit has an outcome.

@@ -5,13 +5,16 @@
 //! ```
 //! Lanes only read and stamp; reading a reply's meaning, retries and accounting happen on the dispatcher's side.
 
+mod answers;
 pub mod arm;
 mod attempt;
 mod backlog;
+pub mod calibrate;
 pub mod dispatcher;
 pub mod event;
 pub mod exchange;
 mod health;
+mod instrument;
 mod lane;
 mod pacer;
 mod prepare;
@@ -24,9 +27,12 @@ mod stop;
 mod talks;
 mod turn;
 
+pub use answers::{fitted, time_for};
 pub use arm::ArmRunner;
+pub use calibrate::Calibration;
 pub use dispatcher::drive;
 pub use event::{Attempt, EndReason, Event, Finding, Severity, SlotEnd, Timeline};
+pub use instrument::{Gauge, Instrument, LATE_EDGES_MS};
 pub use pacer::{BudgetState, Pacer, Used};
 pub use prepare::sent_hash;
 pub use shared::{Pace, Shared};

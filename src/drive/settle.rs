@@ -74,6 +74,7 @@ impl ArmRunner {
             Some(pause) => work.again(tried.position, now.plus(pause)),
             None => work.settled(tried.position),
         }
+        shared.gauge.saw(&attempt);
         let message = attempt.error.clone().unwrap_or_default();
         // What has no outcome yet leaves its conversation waiting.
         let next = if last { self.talks.ended(&shared.plan, unit, outcome, &attempt.text) } else { Next::Nothing };

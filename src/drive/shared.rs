@@ -7,6 +7,7 @@ use rust_decimal::Decimal;
 use tokio::runtime::Handle;
 
 use super::event::Attempt;
+use super::instrument::Gauge;
 use super::pacer::BudgetState;
 use super::sink::EventSink;
 use super::stop::Stop;
@@ -37,6 +38,7 @@ pub struct Shared {
     pub pool: Handle,
     pub sink: EventSink,
     pub stop: Stop,
+    pub gauge: Gauge,
     pub session: u32,
     /// Units that have an outcome from an earlier session.
     pub done: HashSet<Id>,

@@ -6,6 +6,7 @@
 
 pub mod format;
 mod html;
+mod instrument;
 mod json;
 mod junit;
 mod markdown;

@@ -9,6 +9,7 @@ use crate::analyze::Summary;
 use crate::analyze::summary::{GateResult, GateVerdict};
 use crate::drive::Severity;
 
+use super::instrument;
 use super::text::{clipped, one_line};
 use super::view::{Cell, Row, sentence, tradeoff};
 use super::words;
@@ -46,6 +47,10 @@ pub fn terminal(summary: &Summary, width: usize, colour: bool) -> String {
     }
     gates(&mut out, summary, width, paint);
     trade(&mut out, summary, width);
+    if let Some(instrument) = instrument::sentence(summary) {
+        out.push('\n');
+        wrapped(&mut out, &format!("Instrument: {instrument}"), "", width);
+    }
     out
 }
 

@@ -47,6 +47,9 @@ fn summary_has_the_shape_of_its_contract(summary: &Value) {
         has_keys(&arm["cost"], &["total_usd", "usd_per_request", "usd_per_success"]);
         assert!(arm["latency"]["ttft_ms"]["p99"].is_null(), "n(1 − q) = 2.4 is under 10");
     }
+    let watched = &summary["environment"]["instrument"]["arms"]["quantized"];
+    has_keys(watched, &["slots", "looks", "stall_p99_ms", "stall_max_ms", "lanes_cpu_share", "open_sockets"]);
+    assert!(watched["looks"].as_u64().unwrap() > 0);
     let truncated = summary["comparisons"].as_array().unwrap().iter().find(|c| c["candidate"] == "truncated").unwrap();
     assert_eq!(truncated["verdict"], "fail");
     has_keys(truncated, &["baseline", "quality", "speed", "cost", "noise_floor", "answers_changed", "flips"]);

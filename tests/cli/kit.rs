@@ -61,6 +61,8 @@ impl Dir {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_counterpoise"));
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
+        // What `doctor --bench` keeps for the user's own runs is none of a test's.
+        command.env("XDG_CACHE_HOME", self.dir.path().join("cache"));
         for name in ["GITHUB_STEP_SUMMARY", "NO_COLOR"] {
             command.env_remove(name);
         }

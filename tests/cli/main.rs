@@ -3,6 +3,7 @@
 
 mod demo;
 mod errors;
+mod instrument;
 mod kit;
 mod resume;
 mod verdicts;

@@ -27,7 +27,9 @@ fn a_candidate_that_errs_fails_though_it_is_fast() {
     dir.run(&["run", "s.yaml", "--out", "run"]).exits(1);
     let summary = dir.json("run/summary.json");
     let verdicts: Vec<_> = summary["gates"].as_array().unwrap().iter().map(|g| g["verdict"].clone()).collect();
-    assert_eq!(verdicts, [json!("fail"), json!("pass")]);
+    // A host that is busy elsewhere makes the client late: then speed is not told, and says so.
+    let limited = summary["validity"].as_array().unwrap().iter().any(|f| f["code"] == "client_limited");
+    assert_eq!(verdicts, [json!("fail"), json!(if limited { "inconclusive" } else { "pass" })]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use counterpoise::analyze::money::attempt_spend;
 use counterpoise::deploy::simulated::{AnswerBook, Engine, Entry, MemoryTransport, Profile, prompt_text};
 use counterpoise::deploy::{self, ColdBy, Target};
 use counterpoise::drive::{
-    Answers, ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Message, Pace, Pacer, Shared, Stop, Used,
-    drive,
+    Answers, ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Gauge, Message, Pace, Pacer, Shared, Stop,
+    Used, drive,
 };
 use counterpoise::plan::{self, Phase, Plan};
 use counterpoise::spec::{self, LoadOptions, Loaded, SuiteSource};
@@ -173,6 +173,7 @@ impl Sim {
             pool: tokio::runtime::Handle::current(),
             sink,
             stop: stop.clone(),
+            gauge: Gauge::off(),
             session,
             done: self.done,
             answers: self.answers,

@@ -172,7 +172,7 @@ fn scope_name(scope: &Scope) -> String {
     }
 }
 
-pub(super) fn in_scope(row: &Row, scope: &Scope) -> bool {
+pub(in crate::analyze) fn in_scope(row: &Row, scope: &Scope) -> bool {
     scope.task.as_ref().is_none_or(|task| *task == *row.task)
         && scope.category.as_ref().is_none_or(|category| row.category.as_deref() == Some(category))
 }

@@ -4,6 +4,7 @@ mod arms;
 mod caches;
 mod compare;
 mod figures;
+mod instrument;
 mod limits;
 mod quality;
 mod validity;

@@ -2,7 +2,9 @@
 //! not needed, so that a hostile answer costs no more than its own bytes.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
@@ -386,9 +388,12 @@ pub(super) fn predicted_so_far(raw: Option<&RawValue>) -> Option<u64> {
 
 /// A hint without parsing: does one of the text-bearing keys hold something that is neither null nor empty?
 pub(super) fn may_carry_token(data: &[u8]) -> bool {
-    const KEYS: [&[u8]; 6] =
-        [b"\"content\"", b"\"reasoning\"", b"\"reasoning_content\"", b"\"refusal\"", b"\"arguments\"", b"\"name\""];
-    KEYS.iter().any(|key| memchr::memmem::find_iter(data, key).any(|at| holds_text(&data[at + key.len()..])))
+    // Made once: this runs for every event on the thread that reads.
+    static KEYS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
+        ["content", "reasoning", "reasoning_content", "refusal", "arguments", "name"]
+            .map(|key| Finder::new(&format!("\"{key}\"")).into_owned())
+    });
+    KEYS.iter().any(|key| key.find_iter(data).any(|at| holds_text(&data[at + key.needle().len()..])))
 }
 
 /// Whether `: "x…` or `: [` follows; null and the empty string carry nothing.

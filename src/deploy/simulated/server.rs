@@ -38,7 +38,8 @@ pub enum ServeError {
     Start { reason: String },
 }
 
-/// When a response's pieces were due and when they were handed to the socket.
+/// When a response's pieces were due and when they were handed to the socket. The instant is taken just before the write,
+/// so that no reader can have a piece before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenAt {
     /// Number of the request, as received.
@@ -47,6 +48,8 @@ pub struct WrittenAt {
     pub request_id: Option<String>,
     /// (due, written), by piece of the body.
     pub pieces: Vec<(Mono, Mono)>,
+    /// Bytes of the body in each piece.
+    pub sizes: Vec<u64>,
 }
 
 /// A simulated server on a thread of its own. It ends when this value is dropped.
@@ -265,7 +268,8 @@ impl Connection {
             let mut record = locked(&self.shared.written);
             if record.len() < MAX_WRITTEN {
                 let request_id = received.request().header("x-request-id").map(str::to_owned);
-                record.push(WrittenAt { number: script.number, request_id, pieces });
+                let sizes = script.frames.iter().take(pieces.len()).map(|frame| frame.bytes.len() as u64).collect();
+                record.push(WrittenAt { number: script.number, request_id, pieces, sizes });
             }
         }
         written
@@ -292,8 +296,9 @@ impl Connection {
         for frame in &script.frames {
             self.wait(frame.at).await?;
             framing.piece(&frame.bytes, &mut bytes);
+            let at = self.shared.clock.now();
             self.writer.write_all(&bytes).await?;
-            pieces.push((frame.at, self.shared.clock.now()));
+            pieces.push((frame.at, at));
             bytes.clear();
         }
         match script.end {

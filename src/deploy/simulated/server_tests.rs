@@ -190,6 +190,8 @@ async fn writes_are_recorded_and_never_early() {
     assert_eq!((written.len(), written[0].number, written[0].request_id.as_deref()), (1, 0, Some("r-1")));
     assert_eq!(written[0].pieces.len(), script.frames.len());
     assert!(written[0].pieces.iter().all(|(due, at)| due <= at));
+    let sizes: Vec<u64> = script.frames.iter().map(|frame| frame.bytes.len() as u64).collect();
+    assert_eq!(written[0].sizes, sizes);
     let gap = |pieces: &[(Mono, Mono)]| pieces[1].0.since(pieces[0].0);
     assert_eq!(gap(&written[0].pieces), script.frames[1].at.since(script.frames[0].at));
 }

@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Incoming};
 use hyper::{Request, Response};
 use tokio::time::Sleep;
@@ -141,7 +142,7 @@ struct Done {
 
 /// What one look at the connection gave.
 enum Step {
-    Bytes(bytes::Bytes),
+    Bytes(Bytes),
     End,
     Broken(TransportError),
     Deadline(EndOfBody),
@@ -158,6 +159,7 @@ async fn body(
     let clock = alarm.clock;
     let mut ended = false;
     let mut done_at = None;
+    let mut store = Store::default();
     loop {
         let step = std::future::poll_fn(|cx| {
             let mut polled = poll_body(&mut incoming, cx);
@@ -174,7 +176,7 @@ async fn body(
             Step::Bytes(bytes) => {
                 let at = stamp(clock, &live.stamps);
                 let flow = watch.on_frame(at, &bytes);
-                exchanged.frames.push(Frame { at, bytes });
+                exchanged.frames.push(Frame { at, bytes: store.keep(bytes) });
                 match flow {
                     // A flood of bytes leaves the timer no turn: it is the deadline that counts.
                     Flow::Continue if alarm.deadline(watch).0 <= at => {
@@ -201,6 +203,31 @@ async fn body(
             Step::Broken(error) => return Done { at: clock.now(), end: EndOfBody::Broken(error), reusable: false },
             Step::Deadline(end) => return Done { at: clock.now(), end, reusable: false },
         }
+    }
+}
+
+/// A small frame is copied: as a slice of the connection's buffer it would hold the whole of it, and the connection would
+/// take a new one for each read.
+const COPIED_BYTES: usize = 4 << 10;
+/// Room for copies is taken in pieces of this size.
+const STORE_BYTES: usize = 8 << 10;
+
+/// Copies of small frames, side by side.
+#[derive(Default)]
+struct Store {
+    room: BytesMut,
+}
+
+impl Store {
+    fn keep(&mut self, bytes: Bytes) -> Bytes {
+        if bytes.len() > COPIED_BYTES {
+            return bytes;
+        }
+        if self.room.capacity() < bytes.len() {
+            self.room = BytesMut::with_capacity(STORE_BYTES);
+        }
+        self.room.extend_from_slice(&bytes);
+        self.room.split().freeze()
     }
 }
 

@@ -2,10 +2,13 @@
 
 use serde::Serialize;
 
+use crate::analyze::Summary;
+use crate::report::instrument;
+
 #[derive(Serialize)]
 pub struct Definition {
     pub term: &'static str,
-    pub text: &'static str,
+    pub text: String,
 }
 
 const DEFINITIONS: [(&str, &str); 19] = [
@@ -69,6 +72,9 @@ const DEFINITIONS: [(&str, &str); 19] = [
     ),
 ];
 
-pub fn definitions() -> Vec<Definition> {
-    DEFINITIONS.iter().map(|(term, text)| Definition { term, text }).collect()
+/// The definitions, after what this run's instrument said of itself.
+pub fn definitions(summary: &Summary) -> Vec<Definition> {
+    let own = instrument::sentence(summary).map(|text| Definition { term: "The instrument in this run", text });
+    let fixed = DEFINITIONS.iter().map(|(term, text)| Definition { term, text: (*text).to_owned() });
+    own.into_iter().chain(fixed).collect()
 }

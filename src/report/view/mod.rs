@@ -44,7 +44,7 @@ pub fn page(summary: &Summary, generated_wall_ms: u64) -> Page {
         latency: latency::latency(summary),
         arms: arms::arms(summary),
         flips: flips::flips(summary),
-        methods: methods::definitions(),
+        methods: methods::definitions(summary),
     }
 }
 
