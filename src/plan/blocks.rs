@@ -99,19 +99,27 @@ impl StageOf<'_> {
         let most = (lanes * LANE_PER_S_MAX * slot_us as f64 / 1e6).ceil() as u64;
         let least = self.stage.min_requests.div_ceil(slots);
         let count = most.max(least).min(TIMED_SLOT_MAX.max(least));
-        let part = |index| Block { time_us: Some(slot_us), answers_least: least, ..self.cycling(index, slots, count) };
+        let part = |index| {
+            let block = self.cycling(index, slots, count, self.rounds(count));
+            Block { time_us: Some(slot_us), answers_least: least, ..block }
+        };
         (0..slots).map(part).collect()
     }
 
     fn by_arrivals(&self, us: u64, offsets: &[u64]) -> Vec<Block> {
         let slots = self.timed_slots(us);
         let slot_us = us / slots;
-        let part = |index: u64| {
+        let arrivals = |index: u64| -> Vec<u64> {
             let (from, to) = (index * slot_us, if index + 1 == slots { u64::MAX } else { (index + 1) * slot_us });
-            let own: Vec<u64> = offsets.iter().filter(|at| (from..to).contains(*at)).map(|at| at - from).collect();
-            Block { arrivals_us: own.clone(), ..self.cycling(index, slots, own.len() as u64) }
+            offsets.iter().filter(|at| (from..to).contains(*at)).map(|at| at - from).collect()
         };
-        (0..slots).map(part).collect()
+        let arrivals: Vec<Vec<u64>> = (0..slots).map(arrivals).collect();
+        let most = arrivals.iter().map(Vec::len).max().unwrap_or(0) as u64;
+        let part = |(index, own): (u64, Vec<u64>)| {
+            let block = self.cycling(index, slots, own.len() as u64, self.rounds(most));
+            Block { arrivals_us: own, ..block }
+        };
+        (0..slots).zip(arrivals).map(part).collect()
     }
 
     /// The first place from `at` on that cuts through no conversation.
@@ -131,12 +139,17 @@ impl StageOf<'_> {
         (us / least).clamp(1, MAX_BLOCKS as u64)
     }
 
-    /// A block that goes round the items: every block begins at another one, and no two share a repeat's number.
-    fn cycling(&self, index: u64, slots: u64, count: u64) -> Block {
+    /// How often so many requests go round the items.
+    fn rounds(&self, count: u64) -> u64 {
+        count.div_ceil(self.items.len().max(1) as u64)
+    }
+
+    /// A block that goes round the items, at the most so many `rounds`: every block begins at another one, and no two share
+    /// a repeat's number.
+    fn cycling(&self, index: u64, slots: u64, count: u64, rounds: u64) -> Block {
         let length = self.items.len().max(1) as u64;
         let mut items = self.items.to_vec();
         items.rotate_left(self.whole((index * length / slots) as usize) % length as usize);
-        let rounds = count.div_ceil(length);
         let repeat_base = (index * rounds) as u32 * self.suite.repeats;
         if count < length {
             items.truncate(count as usize);

@@ -214,3 +214,13 @@ fn a_warm_cache_is_filled_with_each_first_prompt_once() {
     assert_eq!(plan.warmup_requests(), 8 + 10);
     assert_eq!(plan.primed_sample(7), None);
 }
+
+#[test]
+fn rounds_of_a_timed_load_share_no_pair() {
+    let timed = "{stages: [{mode: open, arrivals: {process: poisson, rate_per_s: 7}, duration: 40s}]}";
+    let plan = plan_of(&suite(12, 12, 2, &format!("noise_floor: false\nload: {timed}\nworkload: {{turns: 3}}\n")), &[]);
+    assert!(plan.blocks.len() > 1 && plan.blocks.iter().any(|b| b.requests() != plan.blocks[0].requests()));
+    let units: Vec<Unit> = plan.slots().into_iter().filter(|s| s.arm == 0).flat_map(|s| plan.units_of(s)).collect();
+    let pairs: HashSet<_> = units.iter().map(|unit| unit.pair).collect();
+    assert!(units.len() > 200 && pairs.len() == units.len(), "{} pairs of {}", pairs.len(), units.len());
+}

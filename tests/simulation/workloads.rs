@@ -303,3 +303,94 @@ async fn a_warm_cache_is_filled_before_each_slot_and_not_counted() {
     assert_eq!(primed.len(), slots_with_measures);
     assert_eq!(primed.values().map(Vec::len).sum::<usize>(), 2 * 96);
 }
+
+#[tokio::test(start_paused = true)]
+async fn conversations_go_round_in_loads_that_end_by_the_clock() {
+    let loads = [
+        "{stages: [{mode: closed, concurrency: 4, duration: 30s}], warmup_requests: 2}",
+        "{stages: [{mode: open, arrivals: {process: poisson, rate_per_s: 10}, duration: 30s}], warmup_requests: 2}",
+    ];
+    for load in loads {
+        let text = plain(24, 1, "workload: {turns: 3, think_time: 400ms}\n")
+            .replace("load: {mode: closed, concurrency: 1, warmup_requests: 4}", &format!("load: {load}"));
+        let run = ran(&text).await;
+        assert_eq!(run.reason, EndReason::Done, "{load}");
+        let attempts = measured(&run.events);
+        history_was_sent(&run.plan, &attempts);
+        let talks = conversations(&run.plan, &attempts);
+        let rounds = talks.keys().filter(|(arm, number, _)| arm == "base" && *number == 0).count();
+        assert!(rounds > 2, "{load}: {rounds} rounds");
+        let whole = talks.values().filter(|turns| turns.len() == 3).count();
+        assert!(whole * 10 >= talks.len() * 6, "{load}: {whole} of {} conversations are whole", talks.len());
+        for turns in talks.values() {
+            let pauses = turns.windows(2).map(|w| w[1].timeline.dispatched_us - w[0].timeline.eof_us.unwrap());
+            assert!(pauses.min().is_none_or(|us| us >= 400_000), "{load}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spent_budget_leaves_later_turns_to_a_resume() {
+    let text = plain(48, 4, "budget: {requests: 31}\nworkload: {turns: 4}\n");
+    let run = ran(&text).await;
+    assert!(matches!(run.reason, EndReason::Budget(_)), "{:?}", run.reason);
+    let made = run.transport.stats("base").unwrap().requests + run.transport.stats("fast").unwrap().requests;
+    assert_eq!(made, 31);
+    let more = text.replace("budget: {requests: 31}\n", "");
+    let sim = Sim::new(&more).with("base", profile(json!({}))).with("fast", profile(json!({})));
+    let rest = sim.resumed(run.done()).answered(run.answers()).run().await;
+    assert_eq!(rest.done().len() + run.done().len(), 96);
+    let both: Vec<&Attempt> = measured(&run.events).into_iter().chain(measured(&rest.events)).collect();
+    history_was_sent(&run.plan, &both);
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_behind_a_failure_of_an_earlier_session_are_recorded_by_the_next() {
+    let faults = json!({"faults": [{"kind": "http_500", "rate": 0.3, "by": "sample"}]});
+    let text = plain(60, 4, "retry: {max_attempts: 1}\nworkload: {turns: 3, think_time: 3s}\n");
+    let sim = || Sim::new(&text).with("base", profile(json!({}))).with("fast", profile(faults.clone()));
+    let first = sim().interrupted_after(95).run().await;
+    let second = sim().resumed(first.done()).answered(first.answers()).run().await;
+    assert_eq!(second.reason, EndReason::Done);
+    assert_eq!(second.done().len() + first.done().len(), 120);
+    let both: Vec<&Attempt> = measured(&first.events).into_iter().chain(measured(&second.events)).collect();
+    for turns in conversations(&first.plan, &both).values() {
+        assert_eq!(turns.len(), 3);
+        let failed = turns.iter().position(|a| a.outcome.is_error()).unwrap_or(3);
+        assert!(turns.iter().enumerate().all(|(turn, a)| a.timeline.sent_us.is_some() == (turn <= failed)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_refuses_leaves_no_turn_without_its_outcome() {
+    let strict = json!({"strict_model": true, "model": "another"});
+    let sim = Sim::new(&plain(96, 4, "workload: {turns: 3, think_time: 1s}\n"));
+    let run = sim.with("base", profile(json!({}))).with("fast", profile(strict)).run().await;
+    assert_eq!(run.reason, EndReason::Done);
+    checks::every_unit_has_one_final_attempt(&run);
+    let refused: Vec<_> = measured(&run.events).into_iter().filter(|a| a.arm == "fast").collect();
+    assert!(refused.iter().all(|a| a.outcome == Outcome::BadRequest));
+    assert!(run.transport.stats("fast").unwrap().requests <= 24);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_is_as_cold_as_the_first_attempt() {
+    let fields =
+        json!({"prefix_cache": true, "faults": [{"kind": "cut", "rate": 0.3, "by": "request", "after_tokens": 1}]});
+    let text =
+        plain(48, 4, "cache: cold\nretry: {max_attempts: 8, base: 10ms, cap: 20ms}\nworkload: {prompt_tokens: 100}\n");
+    let run = Sim::new(&text).with("base", remembering()).with("fast", profile(fields)).run().await;
+    let mut hashes = std::collections::HashSet::new();
+    let attempts = measured(&run.events);
+    assert!(attempts.iter().any(|a| a.attempt > 1));
+    assert!(attempts.iter().all(|a| hashes.insert(a.sent_prompt_hash.unwrap())), "two attempts were sent one prompt");
+    assert!(attempts.iter().all(|a| a.usage.cached_tokens.is_none_or(|n| n == 0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn arms_side_by_side_fill_their_own_caches() {
+    let text = plain(96, 4, "arms: together\ncache: warm\n");
+    let run = Sim::new(&text).with("base", remembering()).with("fast", remembering()).run().await;
+    checks::every_unit_has_one_final_attempt(&run);
+    assert!(measured(&run.events).iter().all(|a| a.usage.cached_tokens == a.usage.prompt_tokens.map(|n| n - 1)));
+}
