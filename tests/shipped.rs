@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use counterpoise::grade::{check_examples, render};
+use counterpoise::plan;
 use counterpoise::spec::{Example, GraderKind, LoadOptions, Loaded, Row, SuiteSource, Task, dataset, load};
 use counterpoise::world::FixedWorld;
 
 /// Every variable that a shipped suite names.
-const ENVIRONMENT: [(&str, &str); 14] = [
+const ENVIRONMENT: [(&str, &str); 16] = [
     ("LAB_Q8_URL", "http://127.0.0.1:8101/v1"),
     ("LAB_Q8_METRICS_URL", "http://127.0.0.1:8101/metrics"),
     ("LAB_Q4_URL", "http://127.0.0.1:8102/v1"),
@@ -19,6 +20,8 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("LAB_KV_Q4_METRICS_URL", "http://127.0.0.1:8103/metrics"),
     ("LAB_SPECULATIVE_URL", "http://127.0.0.1:8104/v1"),
     ("LAB_SPECULATIVE_METRICS_URL", "http://127.0.0.1:8104/metrics"),
+    ("CHAT_URL", "http://127.0.0.1:8000/v1"),
+    ("CHAT_MODEL", "m"),
     ("SMOKE_URL", "http://127.0.0.1:8000/v1"),
     ("SMOKE_MODEL", "m"),
     ("BASELINE_URL", "http://127.0.0.1:8001/v1"),
@@ -77,6 +80,8 @@ fn every_suite_loads_and_warns_of_nothing() {
 
 #[test]
 fn suites_are_as_large_as_their_comments_say() {
+    let chat = named("chat-load.yaml");
+    assert_eq!(plan::build(&chat.suite, &chat.live, 0).unwrap().samples.len(), 64);
     assert_eq!(samples(&named("demo.yaml")), 240);
     assert_eq!(samples(&named("lab-quant.yaml")), 144);
     assert_eq!(samples(&named("quant-gate.yaml")), 853);
@@ -139,7 +144,7 @@ fn replies(task: &Task, row: &Row) -> Vec<(String, bool)> {
 
 #[test]
 fn right_answers_pass_and_wrong_ones_fail_on_every_row() {
-    for name in ["demo.yaml", "lab-quant.yaml", "quant-gate.yaml", "smoke.yaml"] {
+    for name in ["chat-load.yaml", "demo.yaml", "lab-quant.yaml", "quant-gate.yaml", "smoke.yaml"] {
         for mut task in named(name).suite.tasks {
             let told = check_examples(&task, &render).unwrap();
             assert!(told.is_empty(), "{name}: task {}: {told:?}", task.name);

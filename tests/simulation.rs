@@ -5,6 +5,12 @@
 mod checks;
 #[path = "simulation/harness.rs"]
 mod harness;
+#[path = "simulation/loads.rs"]
+mod loads;
+#[path = "simulation/peers.rs"]
+mod peers;
+#[path = "simulation/workloads.rs"]
+mod workloads;
 
 use std::collections::HashSet;
 

@@ -15,7 +15,8 @@ use super::stats::{Spend, cost_per_success, percentile, sorted, wilson};
 use super::summary::{ArmSummary, Cost, QualityFigure, Stability, Tokens};
 use super::throughput::Rates;
 use crate::deploy::{Outcome, Provenance};
-use crate::plan::{Arm, Plan};
+use crate::drive::SlotEnd;
+use crate::plan::{Arm, Block, Plan, Slot};
 use crate::spec::Price;
 use crate::spec::money::{gpu_spend, has_request_price};
 
@@ -27,7 +28,7 @@ pub fn summary(plan: &Plan, run: &Run, rates: Rates<'_>, index: usize, arm: &Arm
         optimization: deployment.map(|d| name_of(&d.optimization)).unwrap_or_default(),
         model: deployment.and_then(|d| d.model.clone()),
         twin_of: arm.twin_of.clone(),
-        requests: requests(planned(plan, index), &rows),
+        requests: requests(planned(plan, run, index), &rows),
         unscored: tally(rows.iter().filter_map(|row| row.graded.unscored_why.as_deref())),
         quality: quality(&rows),
         latency: latency::of_arm(&rows),
@@ -44,9 +45,20 @@ pub fn name_of<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Measured requests that the plan has for an arm.
-pub fn planned(plan: &Plan, arm: usize) -> u64 {
-    plan.blocks.iter().filter(|block| block.order.contains(&arm)).map(|block| block.items.len() as u64).sum()
+/// Measured requests that an arm was to be asked: what the plan has for it, without the rest of slots that ended by the
+/// clock or were given up.
+pub fn planned(plan: &Plan, run: &Run, arm: usize) -> u64 {
+    let mut rows_by_slot: BTreeMap<u32, u64> = BTreeMap::new();
+    for row in run.rows_of(arm) {
+        *rows_by_slot.entry(row.slot).or_default() += 1;
+    }
+    let of_slot = |slot: &Slot| {
+        if run.slot_ends.get(&slot.index).is_some_and(SlotEnd::leaves_rest_unasked) {
+            return rows_by_slot.get(&slot.index).copied().unwrap_or(0);
+        }
+        plan.blocks.get(slot.block as usize).map_or(0, Block::requests)
+    };
+    plan.slots().iter().filter(|slot| slot.arm == arm).map(of_slot).sum()
 }
 
 fn requests(planned: u64, rows: &[&Row]) -> BTreeMap<String, u64> {

@@ -50,15 +50,15 @@ impl<'a> RowPair<'a> {
     }
 }
 
-/// Matches the rows of two arms. The first row of a pair key stands.
+/// Matches the rows of two arms, within each stage of the load. The first row of a pair key stands.
 pub fn matched(run: &Run, arms: ArmPair) -> Vec<RowPair<'_>> {
     let mut baseline = HashMap::new();
     for row in run.rows_of(arms.baseline) {
-        baseline.entry(row.pair).or_insert(row);
+        baseline.entry((row.stage, row.pair)).or_insert(row);
     }
     let mut pairs: Vec<RowPair<'_>> = Vec::new();
     for candidate in run.rows_of(arms.candidate) {
-        if let Some(baseline) = baseline.remove(&candidate.pair) {
+        if let Some(baseline) = baseline.remove(&(candidate.stage, candidate.pair)) {
             pairs.push(RowPair { baseline, candidate });
         }
     }

@@ -36,9 +36,9 @@ pub fn response_ms(attempt: &Attempt) -> Option<f64> {
     since_ms(t.last_token_us.or(t.eof_us), t.intended_us)
 }
 
-/// Open load: sent − intended.
+/// Open load: sent − intended, of the first attempt: a retry is late on purpose.
 pub fn dispatch_lag_ms(attempt: &Attempt) -> Option<f64> {
-    since_ms(attempt.timeline.sent_us, attempt.timeline.intended_us)
+    since_ms(attempt.timeline.sent_us, attempt.timeline.intended_us).filter(|_| attempt.attempt == 1)
 }
 
 /// (last − first token) ÷ (`N_out` − reasoning tokens that were not streamed − tokens of the first chunk, else 1).
@@ -59,12 +59,17 @@ pub fn tpot_ms(attempt: &Attempt) -> Option<f64> {
 /// Gaps between tokens in microseconds, the wait for the first one left out.
 ///
 /// Where the server tells the tokens of each event, an event's gap is shared equally by its tokens. Else the gaps
-/// between events stand, if there are at least 0.8 events for each streamed token; absent otherwise.
+/// between events stand, if there are at least 0.8 events for each streamed token; absent otherwise. Events that arrived
+/// in one read have no gap between them: absent too where under 0.8 of the events have an instant of their own.
 pub fn itl_us(attempt: &Attempt) -> Option<Vec<u32>> {
     if !attempt.stream {
         return None;
     }
     let gaps = attempt.arrival_gaps_us.get(1..)?;
+    let own_instant = gaps.iter().filter(|gap| **gap > 0).count();
+    if (own_instant as f64) < EVENTS_PER_TOKEN_NEEDED * gaps.len() as f64 {
+        return None;
+    }
     let saturated = |gap: u64| u32::try_from(gap).unwrap_or(u32::MAX);
     if attempt.arrival_tokens.len() == attempt.arrival_gaps_us.len() {
         let tokens = attempt.arrival_tokens.iter().skip(1);
@@ -84,6 +89,18 @@ pub fn itl_us(attempt: &Attempt) -> Option<Vec<u32>> {
     let events = attempt.arrival_gaps_us.len() as f64;
     let valid = streamed > 0 && events / streamed as f64 >= EVENTS_PER_TOKEN_NEEDED;
     valid.then(|| gaps.iter().map(|&gap| saturated(gap)).collect())
+}
+
+/// How many streamed tokens the events do not account for, one to each. Absent where the server tells the tokens of each
+/// event, or does not count them at all.
+pub fn tokens_beyond_events(attempt: &Attempt) -> Option<u64> {
+    let (tokens, provenance) = attempt.output_tokens?;
+    let events = attempt.arrival_gaps_us.len();
+    if provenance == Provenance::Events || !attempt.stream || attempt.arrival_tokens.len() == events {
+        return None;
+    }
+    let hidden = if attempt.reasoning_streamed { 0 } else { attempt.usage.reasoning_tokens.unwrap_or(0) };
+    tokens.checked_sub(hidden)?.checked_sub(events as u64)
 }
 
 /// Output tokens and where the count comes from.

@@ -50,6 +50,8 @@ pub fn fill(plan: &Plan, matched: &Matched<'_>, texts: &Texts, summary: &mut Com
     let text = |unit: &Id| texts.get(unit).and_then(Option::as_deref);
     let flip = |(direction, pair): (FlipDirection, RowPair<'_>)| {
         let sample = plan.samples.get(pair.baseline.sample as usize);
+        // A workload's passage stands before what is asked.
+        let shown = if plan.suite.workload.is_some() { end } else { cut };
         let asked = sample.and_then(|s| s.messages.iter().rev().find(|m| m.role == Role::User));
         Flip {
             task: pair.baseline.task.to_string(),
@@ -57,7 +59,7 @@ pub fn fill(plan: &Plan, matched: &Matched<'_>, texts: &Texts, summary: &mut Com
             id: sample.and_then(|s| s.id.clone()),
             repeat: pair.baseline.repeat,
             direction,
-            prompt: cut(asked.map_or("", |m| m.content.as_str()), PROMPT_CHARS),
+            prompt: shown(asked.map_or("", |m| m.content.as_str()), PROMPT_CHARS),
             baseline_text: cut(text(&pair.baseline.unit).unwrap_or_default(), TEXT_CHARS),
             candidate_text: cut(text(&pair.candidate.unit).unwrap_or_default(), TEXT_CHARS),
             baseline_answer: pair.baseline.graded.answer.as_deref().map(str::to_owned),
@@ -95,4 +97,13 @@ fn cut(text: &str, chars: usize) -> String {
         None => text.to_owned(),
         Some(_) => text.chars().take(chars - 1).chain(std::iter::once('…')).collect(),
     }
+}
+
+/// The end of a text.
+fn end(text: &str, chars: usize) -> String {
+    let count = text.chars().count();
+    if count <= chars {
+        return text.to_owned();
+    }
+    std::iter::once('…').chain(text.chars().skip(count + 1 - chars)).collect()
 }

@@ -5,6 +5,7 @@
 //! ```
 
 pub mod arms;
+mod caches;
 pub mod compare;
 mod costs;
 pub mod estimate;
@@ -19,6 +20,7 @@ pub mod rows;
 pub mod samples;
 mod speed;
 pub mod stats;
+mod streams;
 pub mod summarize;
 pub mod summary;
 #[cfg(test)]

@@ -13,8 +13,8 @@ use super::graded::Graded;
 use super::instrument::{self, Watched};
 use super::money::{SpendSum, attempt_spend};
 use super::windows::{Window, Windows};
-use crate::deploy::{Outcome, Provenance};
-use crate::drive::{Attempt, EndReason, Event, Finding};
+use crate::deploy::{ColdBy, Outcome, Provenance};
+use crate::drive::{Attempt, EndReason, Event, Finding, SlotEnd};
 use crate::grade::ScoreRecord;
 use crate::plan::{Phase, Plan};
 use crate::spec::Price;
@@ -36,6 +36,8 @@ pub struct Row {
     pub cluster: Option<Arc<str>>,
     pub phase: Phase,
     pub session: u32,
+    /// Index into the load's stages.
+    pub stage: u16,
     pub block: u32,
     pub slot: u32,
     pub lane: u32,
@@ -47,9 +49,9 @@ pub struct Row {
     /// Attempts of all sessions up to the deciding one.
     pub attempts: u32,
     pub graded: Graded,
-    /// Whether the task's requests carry latencies at all.
+    /// Whether the request carries latencies at all: not where its task says so, nor in a stage's warm-up.
     pub timed: bool,
-    /// Absent where the task's requests carry no latency (`latency: false`), as all times below.
+    /// Absent where the request carries no latency, as all times below.
     pub ttft_ms: Option<f64>,
     pub ttfa_ms: Option<f64>,
     pub tpot_ms: Option<f64>,
@@ -58,6 +60,8 @@ pub struct Row {
     pub response_ms: Option<f64>,
     pub dispatch_lag_ms: Option<f64>,
     pub itl_us: Option<Vec<u32>>,
+    /// Streamed tokens less events, where the server counts the tokens and does not tell them by event.
+    pub tokens_beyond_events: Option<u64>,
     pub connect_ms: Option<f64>,
     pub start_us: Option<u64>,
     pub end_us: u64,
@@ -71,7 +75,7 @@ pub struct Row {
     /// Hash of the answer's text.
     pub text_hash: Id,
     pub text_chars: u64,
-    /// Hash of the prompt that was sent, where the harness cut it.
+    /// Hash of the prompt that was sent, where it is another than the sample's.
     pub sent_prompt_hash: Option<Id>,
     pub truncated_chars: u64,
     pub server: ServerTimings,
@@ -116,9 +120,13 @@ pub struct Run {
     /// By the plan's arms.
     pub extras: Vec<ArmExtras>,
     pub windows: Vec<Window>,
+    /// How each measured slot ended, by its number.
+    pub slot_ends: BTreeMap<u32, SlotEnd>,
     pub sessions: Vec<SessionPart>,
     /// Readiness fingerprints by arm; the last one of each stands.
     pub ready: BTreeMap<String, Value>,
+    /// How each arm's prompt cache was kept out of play; the last session's means stand.
+    pub cold_by: BTreeMap<String, ColdBy>,
     pub findings: Vec<Finding>,
     /// What the instrument saw of itself.
     pub watched: Watched,
@@ -165,6 +173,10 @@ struct Collector<'a> {
     pending: HashMap<Id, Pending>,
     settled: HashMap<Id, usize>,
     windows: Windows,
+    /// Warm-up time of each stage, in microseconds.
+    warmups_us: Vec<u64>,
+    /// When requests of a running slot begin to count.
+    counts_from_us: HashMap<u32, u64>,
     run: Run,
 }
 
@@ -180,12 +192,16 @@ impl<'a> Collector<'a> {
             pending: HashMap::new(),
             settled: HashMap::new(),
             windows: Windows::default(),
+            warmups_us: plan.suite.load.stages().iter().map(crate::spec::Stage::warmup_us).collect(),
+            counts_from_us: HashMap::new(),
             run: Run {
                 rows: Vec::new(),
                 extras: vec![ArmExtras::default(); plan.arms.len()],
                 windows: Vec::new(),
+                slot_ends: BTreeMap::new(),
                 sessions: Vec::new(),
                 ready: BTreeMap::new(),
+                cold_by: BTreeMap::new(),
                 findings: Vec::new(),
                 watched: Watched::default(),
             },
@@ -196,24 +212,32 @@ impl<'a> Collector<'a> {
         match event {
             Event::Session { anchor_wall_ms, environment, .. } => {
                 self.windows.end_session();
+                self.counts_from_us.clear();
                 self.run.sessions.push(SessionPart { anchor_wall_ms, environment, ..SessionPart::default() });
             }
             Event::Ready { arm, at_us, fingerprint } => {
                 self.seen(at_us);
                 self.run.ready.insert(arm, fingerprint);
             }
-            Event::SlotStarted { slot, block, arm, at_us, phase } => {
+            Event::SlotStarted { slot, block, stage, arm, at_us, phase } => {
                 self.seen(at_us);
                 let arm = self.arm(&arm)?;
                 if phase == Phase::Measured {
-                    self.windows.start(slot, block, arm, at_us);
+                    let warmup_us = self.warmups_us.get(usize::from(stage)).copied().unwrap_or(0);
+                    let from_us = at_us.saturating_add(warmup_us);
+                    self.counts_from_us.insert(slot, from_us);
+                    self.windows.start(slot, block, arm, from_us);
                 }
             }
+            Event::Cache { arm, by, .. } => {
+                self.run.cold_by.insert(arm, by);
+            }
             Event::Attempt(attempt) => self.attempt(&attempt)?,
-            Event::SlotEnded { slot, at_us, phase, .. } => {
+            Event::SlotEnded { slot, at_us, phase, end, .. } => {
                 self.seen(at_us);
                 if phase == Phase::Measured {
                     self.windows.end(slot, at_us);
+                    self.run.slot_ends.insert(slot, end);
                 }
             }
             Event::BlockEnded { at_us, .. } => self.seen(at_us),
@@ -294,7 +318,9 @@ impl<'a> Collector<'a> {
         let cluster = self.plan.samples.get(attempt.sample as usize).and_then(|s| s.cluster.as_deref());
         let names = &mut self.names;
         let mut name = |text: &str| shared(names, text);
-        let timed = task.is_none_or(|t| t.latency);
+        let counts_from_us = self.counts_from_us.get(&attempt.slot).copied().unwrap_or(0);
+        let begun_us = attempt.timeline.intended_us.unwrap_or(attempt.timeline.dispatched_us);
+        let timed = task.is_none_or(|t| t.latency) && begun_us >= counts_from_us;
         let figure = |of: fn(&Attempt) -> Option<f64>| if timed { of(attempt) } else { None };
         let opened = [attempt.timeline.dns_us, attempt.timeline.tcp_us, attempt.timeline.tls_us];
         let connect_us = opened.into_iter().flatten().reduce(u64::saturating_add);
@@ -309,6 +335,7 @@ impl<'a> Collector<'a> {
             cluster: cluster.map(&mut name),
             phase: attempt.phase,
             session: attempt.session,
+            stage: attempt.stage,
             block: attempt.block,
             slot: attempt.slot,
             lane: attempt.lane,
@@ -327,6 +354,7 @@ impl<'a> Collector<'a> {
             response_ms: figure(figures::response_ms),
             dispatch_lag_ms: figure(figures::dispatch_lag_ms),
             itl_us: figures::itl_us(attempt).filter(|_| timed && attempt.outcome.is_answered()),
+            tokens_beyond_events: figures::tokens_beyond_events(attempt),
             connect_ms: connect_us.filter(|_| timed).map(|us| us as f64 / 1e3),
             start_us: attempt.timeline.sent_us,
             end_us: figures::end_us(attempt),

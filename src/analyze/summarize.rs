@@ -16,7 +16,7 @@ use super::{AnalyzeError, arms, validity, verdict};
 use crate::drive::{EndReason, Event, Finding};
 use crate::grade::ScoreRecord;
 use crate::plan::Plan;
-use crate::spec::Api;
+use crate::spec::{Api, CacheMode};
 
 /// A file that can be read again from its start.
 pub type Reopen<'a, T> = &'a dyn Fn() -> Result<Box<dyn Iterator<Item = Result<T, String>>>, String>;
@@ -122,7 +122,7 @@ fn arm_summaries(plan: &Plan, run: &Run, rates: Rates<'_>, withdrawn: &Withdrawn
 }
 
 fn run_info(plan: &Plan, run: &Run) -> RunInfo {
-    let asked: u64 = (0..plan.arms.len()).map(|arm| arms::planned(plan, arm)).sum();
+    let asked: u64 = (0..plan.arms.len()).map(|arm| arms::planned(plan, run, arm)).sum();
     let simulated = |arm: &crate::plan::Arm| plan.suite.deployment(&arm.deployment).map(|d| d.api);
     RunInfo {
         started_wall_ms: run.sessions.first().map_or(plan.created_wall_ms, |s| s.anchor_wall_ms),
@@ -156,10 +156,27 @@ fn environment(plan: &Plan, run: &Run, rates: Rates<'_>) -> BTreeMap<String, Val
     if !run.ready.is_empty() {
         environment.insert("fingerprints".to_owned(), json!(run.ready));
     }
+    if let Some(cache) = cache(plan, run) {
+        environment.insert("cache".to_owned(), cache);
+    }
     let window = if rates.is_trimmed() { "steady part of each slot" } else { "whole slots" };
     environment.insert("throughput_window".to_owned(), json!(window));
     if let Some(instrument) = run.watched.summary(plan) {
         environment.insert("instrument".to_owned(), json!(instrument));
     }
     environment
+}
+
+/// What was done about prompt caches, by arm; absent where they were left alone.
+fn cache(plan: &Plan, run: &Run) -> Option<Value> {
+    let words = |arm: &crate::plan::Arm| {
+        let words = match plan.suite.cache {
+            CacheMode::AsIs => return None,
+            CacheMode::Warm => "warm: each prompt is sent once before its slot",
+            CacheMode::Cold => run.cold_by.get(&arm.name)?.describe(),
+        };
+        Some((arm.name.clone(), json!(words)))
+    };
+    let by_arm: serde_json::Map<String, Value> = plan.arms.iter().filter_map(words).collect();
+    (!by_arm.is_empty()).then_some(Value::Object(by_arm))
 }

@@ -248,7 +248,7 @@ pub struct Flip {
     pub id: Option<String>,
     pub repeat: u32,
     pub direction: FlipDirection,
-    /// The last user message, at most 400 characters.
+    /// The last user message, at most 400 characters; with a workload its end.
     pub prompt: String,
     /// Texts of at most 2000 characters.
     pub baseline_text: String,

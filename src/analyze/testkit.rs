@@ -11,7 +11,7 @@ use super::summarize::{AnalyzeInput, Reopen};
 use super::summary::{ComparisonSummary, GateResult, Summary};
 use super::{AnalyzeError, analyze};
 use crate::deploy::{Grading, Outcome, Provenance, Usage};
-use crate::drive::{Attempt, EndReason, Event, Timeline};
+use crate::drive::{Attempt, EndReason, Event, SlotEnd, Timeline};
 use crate::grade::{GraderRecord, Score, ScoreRecord, Unscored, Verdict};
 use crate::plan::{self, Phase, Plan, Unit};
 use crate::spec::{
@@ -147,7 +147,10 @@ pub fn suite(samples: usize) -> Suite {
         noise_floor: false,
         retry: Retry { max_attempts: 3, on: Vec::new(), base: Span::from_ms(1), cap: Span::from_ms(1) },
         budget: Budget::default(),
+        sweep: None,
+        capacity: None,
         load: Load::Closed { concurrency: 1, warmup_requests: 0, start: Start::Burst },
+        workload: None,
         slo: Vec::new(),
         tasks: vec![task("facts", Some("qa"), samples)],
         gates: Vec::new(),
@@ -200,11 +203,18 @@ impl Kit {
         for slot in kit.plan.slots() {
             let arm = kit.plan.arms[slot.arm].name.clone();
             let (block, at_us, phase) = (slot.block, kit.now_us, Phase::Measured);
-            kit.events.push(Event::SlotStarted { slot: slot.index, block, arm: arm.clone(), at_us, phase });
+            kit.events.push(Event::SlotStarted { slot: slot.index, block, stage: 0, arm: arm.clone(), at_us, phase });
             for unit in kit.plan.units_of(slot) {
                 kit.ask(&unit, &answer(&arm, unit.sample, unit.repeat));
             }
-            kit.events.push(Event::SlotEnded { slot: slot.index, block, arm, at_us: kit.now_us, phase });
+            kit.events.push(Event::SlotEnded {
+                slot: slot.index,
+                block,
+                arm,
+                at_us: kit.now_us,
+                phase,
+                end: SlotEnd::Planned,
+            });
         }
         let at_us = kit.now_us;
         kit.events.push(Event::Ended { at_us, complete: true, reason: EndReason::Done });
@@ -251,6 +261,7 @@ impl Kit {
             repeat: unit.repeat,
             phase: unit.phase,
             session: 1,
+            stage: unit.stage,
             block: unit.block,
             slot: unit.slot,
             lane: 0,

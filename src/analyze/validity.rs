@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::arms::{metric_rate, planned};
+use super::caches;
 use super::compare::{Matched, RowPair, matched};
 use super::instrument;
 use super::rows::{Row, Run};
@@ -15,7 +16,7 @@ use super::summary::ComparisonSummary;
 use crate::deploy::Outcome;
 use crate::drive::{EndReason, Finding, Severity};
 use crate::plan::Plan;
-use crate::spec::{Api, ArmsMode, CacheMode, Deployment, Optimization, Sampling};
+use crate::spec::{ArmsMode, Deployment, Optimization, Sampling};
 
 /// A null check excludes "no change" at 99.9 %.
 const NULL_P: f64 = 0.001;
@@ -31,15 +32,15 @@ const INERT_RATIO: f64 = 0.05;
 const SAMPLING_KEYS: [&str; 8] =
     ["temperature", "top_p", "top_k", "min_p", "max_tokens", "max_completion_tokens", "stop", "repeat_penalty"];
 
-fn finding(code: &str, severity: Severity, arm: Option<&str>, message: String) -> Finding {
+pub fn finding(code: &str, severity: Severity, arm: Option<&str>, message: String) -> Finding {
     Finding { code: code.to_owned(), severity, arm: arm.map(str::to_owned), message }
 }
 
-fn arm_name(plan: &Plan, arm: usize) -> &str {
+pub fn arm_name(plan: &Plan, arm: usize) -> &str {
     plan.arms.get(arm).map_or("", |a| a.name.as_str())
 }
 
-fn deployment(plan: &Plan, arm: usize) -> Option<&Deployment> {
+pub fn deployment(plan: &Plan, arm: usize) -> Option<&Deployment> {
     plan.arms.get(arm).and_then(|a| plan.suite.deployment(&a.deployment))
 }
 
@@ -60,14 +61,15 @@ pub fn before_ratios(plan: &Plan, run: &Run, comparisons: &[Matched<'_>]) -> Vec
             findings.extend(null_failed(plan, run, matched.arms.baseline, twin));
         }
     }
-    findings.extend(cache_contaminated(plan, run));
+    findings.extend(caches::findings(plan, run));
+    findings.extend(super::streams::first_chunk_unknown(plan, run));
     findings.extend(instrument::findings(plan, run));
     findings
 }
 
 /// The run's own end: aborted proves nothing; incomplete proves less than it was planned for.
 fn ended_badly(plan: &Plan, run: &Run) -> Option<Finding> {
-    let asked: u64 = (0..plan.arms.len()).map(|arm| planned(plan, arm)).sum();
+    let asked: u64 = (0..plan.arms.len()).map(|arm| planned(plan, run, arm)).sum();
     let missing = asked.saturating_sub(run.rows.len() as u64);
     if missing == 0 {
         return None;
@@ -312,53 +314,6 @@ fn null_failed(plan: &Plan, run: &Run, baseline: usize, twin: usize) -> Option<F
         );
         finding("null_failed", Severity::Invalid, Some(name), message)
     })
-}
-
-/// Arms of one origin answer the same prompts one after the other: a prompt cache serves the later one.
-fn cache_contaminated(plan: &Plan, run: &Run) -> Vec<Finding> {
-    if plan.suite.cache != CacheMode::AsIs {
-        return Vec::new();
-    }
-    // A server whose cache the body itself switches off has none to be served from.
-    let caches = |d: &&Deployment| d.body.get("cache_prompt") != Some(&Value::Bool(false));
-    let origins: Vec<Option<String>> =
-        (0..plan.arms.len()).map(|arm| origin(deployment(plan, arm).filter(caches)?)).collect();
-    let mut findings = Vec::new();
-    for (arm, own) in origins.iter().enumerate() {
-        let shared = own.is_some() && origins.iter().filter(|other| *other == own).count() > 1;
-        let repeated = own.is_some() && plan.suite.repeats > 1;
-        if !shared && !repeated {
-            continue;
-        }
-        let (mut cached, mut unknown, mut answered) = (0_u64, 0_u64, 0_u64);
-        for row in run.rows_of(arm).filter(|row| row.is_answered()) {
-            answered += 1;
-            cached += u64::from(row.cached_tokens.is_some_and(|tokens| tokens > 0));
-            unknown += u64::from(row.cached_tokens.is_none());
-        }
-        if cached == 0 && unknown == 0 {
-            continue;
-        }
-        let name = arm_name(plan, arm);
-        let why = if shared { "another arm of the same server" } else { "an earlier repeat" };
-        let seen = if cached > 0 {
-            format!("{cached} of {answered} prompts were served from a cache that {why} may have filled")
-        } else {
-            format!("whether {why} filled the prompt cache can't be known: the server tells no cached tokens")
-        };
-        let message = format!(
-            "`{name}`: {seen}; switch the prompt cache off to measure it (llama.cpp: `body: {{cache_prompt: false}}`)"
-        );
-        findings.push(finding("cache_contaminated", Severity::WithdrawsFigures, Some(name), message));
-    }
-    findings
-}
-
-/// Scheme, host and port. Simulated deployments share no cache.
-fn origin(deployment: &Deployment) -> Option<String> {
-    let url = deployment.url.as_deref().filter(|_| deployment.api != Api::Simulated)?;
-    let origin = url::Url::parse(url).ok().map(|parsed| parsed.origin().ascii_serialization());
-    Some(origin.unwrap_or_else(|| url.to_owned()))
 }
 
 /// An optimization that changes no answer, no token count and no time is probably not switched on.

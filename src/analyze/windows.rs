@@ -66,8 +66,8 @@ impl Windows {
         };
         let end = figures::end_us(attempt);
         let tokens = figures::token_events(attempt);
-        if let Some(sent) = attempt.timeline.sent_us {
-            open.spans.push((sent, end));
+        if let Some(sent) = attempt.timeline.sent_us.filter(|_| end > open.start_us) {
+            open.spans.push((sent.max(open.start_us), end));
         }
         if let Some(prompt) = attempt.usage.prompt_tokens {
             open.prompts.push((attempt.timeline.first_token_us.unwrap_or(end), prompt));

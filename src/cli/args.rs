@@ -35,8 +35,8 @@ pub enum Command {
     Regrade(RegradeArgs),
     /// Compare two recorded runs, paired by prompt
     Compare(CompareArgs),
-    /// Raise load step by step
-    Sweep(SweepArgs),
+    /// Raise load step by step, as the suite's `sweep` says
+    Sweep(RunArgs),
     /// Write reports of a recorded run
     Report(ReportArgs),
     /// Serve the simulated deployment
@@ -148,6 +148,9 @@ pub struct PlanArgs {
     pub suite: String,
     #[command(flatten)]
     pub selection: Selection,
+    /// Show what `sweep` would send
+    #[arg(long)]
+    pub sweep: bool,
     /// Print the plan itself as JSON
     #[arg(long)]
     pub json: bool,
@@ -187,11 +190,6 @@ pub struct CompareArgs {
     pub out: PathBuf,
     #[arg(long, value_name = "SUITE")]
     pub suite: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct SweepArgs {
-    pub suite: String,
 }
 
 #[derive(Debug, Args)]

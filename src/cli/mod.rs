@@ -61,7 +61,7 @@ fn dispatch(command: Command, world: &Arc<dyn World>) -> Result<Exit, CliError> 
     match command {
         Command::Demo(args) => run::demo(args, world),
         Command::Init(args) => init::init(&args),
-        Command::Run(args) => run::run(args, world),
+        Command::Run(args) => run::run(args, run::Purpose::Run, world),
         Command::Validate(args) => Ok(validate::validate(&args, world)),
         Command::Plan(args) => plan::plan(&args, world),
         Command::Regrade(args) => regrade::regrade(&args, world),
@@ -69,7 +69,7 @@ fn dispatch(command: Command, world: &Arc<dyn World>) -> Result<Exit, CliError> 
         Command::Mock(args) => mock::mock(&args, world),
         Command::Doctor(args) => doctor::doctor(&args, world),
         Command::Compare(_) => Err(CliError::NotYet("compare")),
-        Command::Sweep(_) => Err(CliError::NotYet("sweep")),
+        Command::Sweep(args) => run::run(args, run::Purpose::Sweep, world),
     }
 }
 

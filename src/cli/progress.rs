@@ -40,7 +40,7 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(mode: ProgressMode, plan: &Plan, arms: &[usize], already_done: &BTreeMap<String, u64>) -> Progress {
-        let planned: u64 = plan.blocks.iter().map(|b| b.items.len() as u64).sum();
+        let planned: u64 = plan.blocks.iter().map(crate::plan::Block::requests).sum();
         let order: Vec<String> =
             arms.iter().filter_map(|&index| plan.arms.get(index)).map(|arm| arm.name.clone()).collect();
         let count = |name: &String| {

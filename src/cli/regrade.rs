@@ -17,7 +17,7 @@ pub fn regrade(args: &RegradeArgs, world: &Arc<dyn World>) -> Result<Exit, CliEr
     let dir = RunDir::open(&args.run)?;
     let mut plan = dir.plan()?;
     if let Some(suite) = &args.suite {
-        let loaded = run::load(suite, &Selection::default(), world.as_ref())?;
+        let loaded = run::load(suite, &Selection::default(), run::Purpose::Run, world.as_ref())?;
         plan.take_judgement(&loaded.suite).map_err(CliError::Usage)?;
     }
     let plan = Arc::new(plan);

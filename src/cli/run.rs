@@ -10,14 +10,22 @@ use super::exit::Exit;
 use super::finish;
 use super::session::{self, Session};
 use super::targets;
-use crate::drive::{Event, Used};
+use crate::drive::{Answers, Event, Used};
 use crate::plan::{self, Plan};
 use crate::record::{JournalWriter, Progress, RunDir};
 use crate::spec::{self, Budget, LoadOptions, Loaded, Suite, SuiteSource};
 use crate::world::World;
 
+/// Which load is asked: the suite's own, or its sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Run,
+    Sweep,
+}
+
 /// A run as it was asked for.
 pub struct Request {
+    pub purpose: Purpose,
     pub suite: Option<String>,
     pub out: Option<PathBuf>,
     pub resume: Option<PathBuf>,
@@ -28,12 +36,13 @@ pub struct Request {
     pub progress: ProgressMode,
 }
 
-pub fn run(args: RunArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
+pub fn run(args: RunArgs, purpose: Purpose, world: &Arc<dyn World>) -> Result<Exit, CliError> {
     if args.until_decided {
         return Err(CliError::NotYet("--until-decided"));
     }
     execute(
         &Request {
+            purpose,
             suite: args.suite,
             out: args.out,
             resume: args.resume,
@@ -50,6 +59,7 @@ pub fn run(args: RunArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
 pub fn demo(args: DemoArgs, world: &Arc<dyn World>) -> Result<Exit, CliError> {
     execute(
         &Request {
+            purpose: Purpose::Run,
             suite: Some("builtin:demo".to_owned()),
             out: args.out,
             resume: None,
@@ -80,7 +90,10 @@ fn execute(request: &Request, world: &Arc<dyn World>) -> Result<Exit, CliError> 
 
 fn begin(request: &Request, world: &Arc<dyn World>) -> Result<Session, CliError> {
     let suite = request.suite.as_deref().unwrap_or_default();
-    let loaded = load(suite, &request.selection, world.as_ref())?;
+    let loaded = load(suite, &request.selection, request.purpose, world.as_ref())?;
+    if request.purpose == Purpose::Run && loaded.suite.sweep.is_some() {
+        say!("note: `run` asks the suite's `load`; its `sweep` is run by `counterpoise sweep`");
+    }
     let plan = plan::build(&loaded.suite, &loaded.live, world.wall_ms())?;
     let arms = chosen_arms(&plan, &request.arms)?;
     // Whatever can be known to fail is said before a directory is made.
@@ -95,6 +108,8 @@ fn begin(request: &Request, world: &Arc<dyn World>) -> Result<Session, CliError>
         journal,
         arms,
         done: HashSet::new(),
+        answers: Answers::new(),
+        ended_slots: HashSet::new(),
         used: Used::default(),
         number: 1,
         progress: request.progress,
@@ -121,6 +136,7 @@ fn resume(request: &Request, path: &Path, world: &Arc<dyn World>) -> Result<Sess
     plan.refresh_live(&live)?;
     let arms = chosen_arms(&plan, &request.arms)?;
     targets::check_keys(&live, world)?;
+    let answers = if dir.has_journal() { dir.answers(&plan)? } else { Answers::new() };
     let used = if dir.has_journal() { used(&dir, &plan)? } else { Used::default() };
     let journal = open_journal(&dir)?;
     Ok(Session {
@@ -131,6 +147,8 @@ fn resume(request: &Request, path: &Path, world: &Arc<dyn World>) -> Result<Sess
         arms,
         number: progress.sessions + 1,
         done: progress.done,
+        answers,
+        ended_slots: progress.ended_slots,
         used,
         progress: request.progress,
     })
@@ -145,7 +163,8 @@ fn take_suite(
     progress: &Progress,
     world: &Arc<dyn World>,
 ) -> Result<Suite, CliError> {
-    let loaded = load(suite, &Selection::default(), world.as_ref())?;
+    let purpose = if plan.is_sweep() { Purpose::Sweep } else { Purpose::Run };
+    let loaded = load(suite, &Selection::default(), purpose, world.as_ref())?;
     if loaded.suite == plan.suite {
         return Ok(loaded.live);
     }
@@ -215,11 +234,20 @@ fn used(dir: &RunDir, plan: &Plan) -> Result<Used, CliError> {
 }
 
 /// Loads a suite, printing its warnings.
-pub fn load(suite: &str, selection: &Selection, world: &dyn World) -> Result<Loaded, CliError> {
+pub fn load(suite: &str, selection: &Selection, purpose: Purpose, world: &dyn World) -> Result<Loaded, CliError> {
     let options = LoadOptions { set: selection.set.clone(), task_glob: selection.task.clone(), limit: selection.limit };
-    let loaded = spec::load(SuiteSource::parse(suite), world, &options).map_err(CliError::Suite)?;
+    let mut loaded = spec::load(SuiteSource::parse(suite), world, &options).map_err(CliError::Suite)?;
     if !loaded.warnings.is_empty() {
         super::err(&spec::Diagnostics(loaded.warnings.clone()).full(false));
+    }
+    if purpose == Purpose::Sweep {
+        for suite in [&mut loaded.suite, &mut loaded.live] {
+            let none = || {
+                let example = "sweep: {over: concurrency, steps: [1, 2, 4, 8]}";
+                CliError::Usage(format!("the suite has no `sweep`; add for example `{example}`"))
+            };
+            suite.load = suite.sweep.as_ref().ok_or_else(none)?.as_load(&suite.load);
+        }
     }
     Ok(loaded)
 }

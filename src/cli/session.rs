@@ -13,12 +13,14 @@ use super::progress::Progress;
 use super::targets::{self, Endpoint};
 use crate::deploy::probe::{self, ProbeError};
 use crate::deploy::sockets::Sockets;
-use crate::deploy::{self, Outcome};
-use crate::drive::{self, ArmRunner, BudgetState, EndReason, Event, EventSink, Gauge, Pacer, Shared, Stop, Used};
+use crate::deploy::{self, ColdBy, Outcome};
+use crate::drive::{
+    self, Answers, ArmRunner, BudgetState, EndReason, Event, EventSink, Gauge, Pace, Pacer, Shared, Stop, Used,
+};
 use crate::grade::RunGrader;
 use crate::plan::Plan;
 use crate::record::{JournalWriter, RunDir};
-use crate::spec::Suite;
+use crate::spec::{CacheMode, Suite};
 use crate::units::Id;
 use crate::world::World;
 
@@ -30,6 +32,10 @@ pub struct Session {
     /// Indices of the plan's arms that this session asks.
     pub arms: Vec<usize>,
     pub done: HashSet<Id>,
+    /// Of turns of conversations in `done`: how they ended and what was answered.
+    pub answers: Answers,
+    /// Slots of earlier sessions whose rest is not asked.
+    pub ended_slots: HashSet<u32>,
     /// What earlier sessions took of the budget.
     pub used: Used,
     /// 1 for the first session of the run.
@@ -49,7 +55,7 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
     let lanes = LanePool::start().map_err(CliError::Runtime)?;
     let (sink, messages) = EventSink::new();
     let stop = Stop::default();
-    let Session { plan, live, journal, arms, done, number, progress, used, .. } = session;
+    let Session { plan, live, journal, arms, done, answers, ended_slots, number, progress, used, .. } = session;
     let consumer = Consumer {
         journal,
         grader: RunGrader::new(&live.tasks, Arc::clone(&plan))?,
@@ -70,6 +76,9 @@ pub fn execute(session: Session, world: &Arc<dyn World>) -> Result<Ended, CliErr
         gauge: Gauge::of(world),
         session: number,
         done,
+        answers,
+        ended_slots,
+        pace: Pace::Thread,
         budget,
         price: targets::spend,
     });
@@ -122,7 +131,10 @@ async fn session_events(
 /// Whether the arms that this session did not ask have their outcomes from earlier ones.
 fn others_are_done(shared: &Shared, arms: &[usize]) -> bool {
     let mut others = shared.plan.slots().into_iter().filter(|slot| !arms.contains(&slot.arm));
-    others.all(|slot| shared.plan.units_of(slot).iter().all(|unit| shared.done.contains(&unit.id)))
+    others.all(|slot| {
+        shared.ended_slots.contains(&slot.index)
+            || shared.plan.units_of(slot).iter().all(|unit| shared.done.contains(&unit.id))
+    })
 }
 
 /// The first interrupt stops the run and keeps what is recorded; a second one ends the process at once.
@@ -145,7 +157,7 @@ async fn probe_arms(
     arms: &[usize],
     endpoints: &BTreeMap<String, Endpoint>,
 ) -> Result<Vec<ArmRunner>, EndReason> {
-    let mut probed: BTreeMap<&str, Option<(Outcome, String)>> = BTreeMap::new();
+    let mut probed: BTreeMap<&str, Probed> = BTreeMap::new();
     let mut pacers: BTreeMap<&str, Arc<Mutex<Pacer>>> = BTreeMap::new();
     let mut runners = Vec::new();
     for &index in arms {
@@ -157,22 +169,46 @@ async fn probe_arms(
         };
         let is_baseline = is_baseline(&shared.live, &arm.deployment);
         let Some(dialect) = deploy::dialect(deployment.api) else { continue };
-        let down = if let Some(down) = probed.get(arm.deployment.as_str()) {
-            down.clone()
+        let said = if let Some(said) = probed.get(arm.deployment.as_str()) {
+            said.clone()
         } else {
-            let down = probe_one(shared, &arm.name, deployment.ready_timeout, endpoint, is_baseline).await?;
-            probed.insert(&arm.deployment, down.clone());
-            down
+            let said = probe_one(shared, &arm.name, deployment.ready_timeout, endpoint, is_baseline).await?;
+            probed.insert(&arm.deployment, said.clone());
+            said
         };
         let target = Arc::clone(&endpoint.target);
         let pacer =
             pacers.entry(&arm.deployment).or_insert_with(|| Arc::new(Mutex::new(Pacer::new(deployment.limits))));
         let pacer = Arc::clone(pacer);
         let mut runner = ArmRunner::new(index, &arm.name, deployment.clone(), target, dialect, is_baseline, pacer);
-        runner.down = down;
+        runner.cold_by = Some(ColdBy::of(&said.fingerprint, &deployment.body));
+        runner.down = said.down;
         runners.push(runner);
     }
+    if shared.live.cache == CacheMode::Cold {
+        keep_cold(shared, &mut runners).await;
+    }
     Ok(runners)
+}
+
+/// What a deployment said of itself, or why nothing will be asked of it.
+#[derive(Clone)]
+struct Probed {
+    fingerprint: serde_json::Value,
+    down: Option<(Outcome, String)>,
+}
+
+/// Agrees on how prompt caches are kept out of play, and records it.
+async fn keep_cold(shared: &Shared, runners: &mut [ArmRunner]) {
+    // An arm that is asked nothing has no say.
+    let mut asked: Vec<&mut ArmRunner> = runners.iter_mut().filter(|runner| runner.down.is_none()).collect();
+    let mut means: Vec<ColdBy> = asked.iter().filter_map(|runner| runner.cold_by).collect();
+    ColdBy::agree(&mut means);
+    for (runner, by) in asked.iter_mut().zip(means) {
+        runner.cold_by = Some(by);
+        let at_us = shared.clock.now().as_us();
+        shared.sink.emit(Event::Cache { arm: runner.name.clone(), at_us, by }).await;
+    }
 }
 
 async fn probe_one(
@@ -181,7 +217,7 @@ async fn probe_one(
     ready_timeout: crate::units::Span,
     endpoint: &Endpoint,
     is_baseline: bool,
-) -> Result<Option<(Outcome, String)>, EndReason> {
+) -> Result<Probed, EndReason> {
     let mut last_said = String::new();
     let mut waiting = |reason: &str| {
         if reason != last_said {
@@ -196,9 +232,9 @@ async fn probe_one(
     match answer {
         Ok(ready) => {
             let at_us = shared.clock.now().as_us();
-            let event = Event::Ready { arm: arm.to_owned(), at_us, fingerprint: ready.fingerprint };
+            let event = Event::Ready { arm: arm.to_owned(), at_us, fingerprint: ready.fingerprint.clone() };
             shared.sink.emit(event).await;
-            Ok(None)
+            Ok(Probed { fingerprint: ready.fingerprint, down: None })
         }
         Err(error) => {
             let message = format!("deployment `{}` {error}", endpoint.target.name);
@@ -210,7 +246,7 @@ async fn probe_one(
                 ProbeError::WrongModel { .. } => Outcome::BadRequest,
                 _ => Outcome::Unreachable,
             };
-            Ok(Some((outcome, message)))
+            Ok(Probed { fingerprint: serde_json::Value::Null, down: Some((outcome, message)) })
         }
     }
 }

@@ -5,6 +5,7 @@
 //! ```
 //! The thread that reads sockets only frames and stamps; `Dialect::read` parses afterwards, elsewhere.
 
+pub mod cache;
 pub mod dialect;
 pub mod openai_chat;
 pub mod outcome;
@@ -16,6 +17,7 @@ pub mod sse;
 pub mod transport;
 pub mod watch;
 
+pub use cache::ColdBy;
 pub use dialect::{Arrival, ArrivalKind, Dialect, GenRequest, Provenance, Reply, Usage};
 pub use openai_chat::OpenAiChat;
 pub use outcome::{Deadline, Grading, Outcome};

@@ -39,7 +39,7 @@ pub enum ProbeError {
 /// A deployment that answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
-    /// What tells one deployment from another: `models`, `props`, `version`, where told.
+    /// What tells one deployment from another: `models`, `owned_by`, `props`, `version`, where told.
     pub fingerprint: Value,
 }
 
@@ -241,6 +241,10 @@ async fn fingerprint(client: &reqwest::Client, target: &Target, models: Option<V
     if let Some(list) = models.as_ref().and_then(|m| m.get("data")).and_then(Value::as_array) {
         let ids: Vec<&Value> = list.iter().take(MODELS_TRUSTED).filter_map(|m| m.get("id")).collect();
         facts.insert("models".to_owned(), json!(ids));
+    }
+    let owners = models.as_ref().and_then(|m| m.get("data")).and_then(Value::as_array);
+    if let Some(owner) = owners.and_then(|list| list.first()).and_then(|m| m.get("owned_by")) {
+        facts.insert("owned_by".to_owned(), owner.clone());
     }
     let root = target.url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
     if let Some(props) = optional(client, target, &format!("{root}/props")).await {

@@ -13,6 +13,7 @@ pub struct Context<'a> {
     pub session: u32,
     pub lane: u32,
     pub attempt: u32,
+    pub intended: Option<Mono>,
     pub last: bool,
     pub sent_prompt_hash: Option<Id>,
     pub truncated_chars: u64,
@@ -20,7 +21,7 @@ pub struct Context<'a> {
 
 /// The row of an attempt that was made.
 pub fn of_exchange(context: &Context<'_>, exchanged: &Exchanged, reply: Reply) -> Attempt {
-    let timeline = timeline(exchanged, &reply);
+    let timeline = Timeline { intended_us: context.intended.map(Mono::as_us), ..timeline(exchanged, &reply) };
     let mut attempt = blank(context, reply.outcome, timeline);
     attempt.arrival_gaps_us = gaps(exchanged, &reply);
     attempt.arrival_bytes = reply.arrivals.iter().map(|a| a.bytes).collect();
@@ -42,9 +43,10 @@ pub fn of_exchange(context: &Context<'_>, exchanged: &Exchanged, reply: Reply) -
     attempt
 }
 
-/// The row of a request that was not sent because its arm is known to refuse.
+/// The row of a request that was not sent: its arm is known to refuse, or too many were in flight when it was due.
 pub fn unsent(context: &Context<'_>, now: Mono, outcome: Outcome, error: String) -> Attempt {
-    let timeline = Timeline { dispatched_us: now.as_us(), ..Timeline::default() };
+    let intended_us = context.intended.map(Mono::as_us);
+    let timeline = Timeline { intended_us, dispatched_us: now.as_us(), ..Timeline::default() };
     Attempt { error: Some(error), ..blank(context, outcome, timeline) }
 }
 
@@ -58,6 +60,7 @@ fn blank(context: &Context<'_>, outcome: Outcome, timeline: Timeline) -> Attempt
         repeat: context.unit.repeat,
         phase: context.unit.phase,
         session: context.session,
+        stage: context.unit.stage,
         block: context.unit.block,
         slot: context.unit.slot,
         lane: context.lane,

@@ -11,7 +11,7 @@ use serde_json::Map;
 use tokio::runtime::Handle;
 
 use super::EndReason;
-use super::exchange::{Done, Job, SlotExchange};
+use super::exchange::{Came, Done, Job, SlotExchange};
 use super::instrument::{Gauge, Reading};
 use super::lane::{Crew, CrewContext, open_all};
 use super::stop::Stop;
@@ -280,7 +280,7 @@ pub async fn measure(
         return Err(error.into());
     }
     let watching = gauge.start(pool);
-    let (exchange, mut results) = SlotExchange::new();
+    let (exchange, mut results) = SlotExchange::new(usize::MAX);
     let load = Load { exchange: Arc::new(exchange), request: shape.request(&target), total: shape.requests() };
     let own_stop = Stop::default();
     let context = CrewContext {
@@ -331,7 +331,7 @@ impl Load {
         if *next < self.total {
             let request = numbered(&self.request, *next);
             let position = usize::try_from(*next).unwrap_or(usize::MAX);
-            self.exchange.offer(Job { unit: Id([0; 16]), position, attempt: 1, request });
+            self.exchange.offer(Job { unit: Id([0; 16]), position, attempt: 1, intended: None, request });
             *next += 1;
         }
     }
@@ -349,7 +349,7 @@ impl SeenLoad {
     /// Reads the answer as a run does, and keeps its instants.
     fn take(&mut self, done: &Done) {
         self.settled += 1;
-        let exchanged = &done.exchanged;
+        let Came::Exchanged(exchanged) = &done.came else { return };
         let marks = &exchanged.marks;
         self.from = Some(self.from.map_or(marks.dispatched, |from| from.min(marks.dispatched)));
         self.to = self.to.max(marks.eof.unwrap_or_default());

@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 use super::arm::{ArmRunner, SlotRef};
 use super::event::{EndReason, Event};
 use super::shared::Shared;
-use crate::plan::{Phase, Slot};
-use crate::spec::ArmsMode;
+use crate::plan::{Slot, Unit};
+use crate::spec::{ArmsMode, CacheMode};
 
 /// Carries the plan out with these arms (all of the plan's, or the ones chosen by `--arm`). Every unit of them gets
 /// exactly one final attempt, except where the run stops early. Returns why it ended.
@@ -31,12 +31,13 @@ async fn warm_up(shared: &Shared, arm: &mut ArmRunner) {
     let has_work = shared.plan.slots().iter().any(|s| s.arm == arm.index && has_open(shared, *s));
     if has_work {
         // Warm-up belongs to the session, not to the plan's progress: a resumed run warms up again.
-        arm.run_slot(shared, SlotRef { slot: arm.index as u32, block: 0, phase: Phase::Warmup }, units).await;
+        arm.run_slot(shared, &SlotRef::warmup(&shared.plan, arm.index), units).await;
     }
 }
 
 fn has_open(shared: &Shared, slot: Slot) -> bool {
-    shared.plan.units_of(slot).iter().any(|unit| !shared.done.contains(&unit.id))
+    !shared.ended_slots.contains(&slot.index)
+        && shared.plan.units_of(slot).iter().any(|unit| !shared.done.contains(&unit.id))
 }
 
 /// One arm at a time: each block's slots in the plan's order, drained in between.
@@ -79,8 +80,13 @@ async fn together(shared: &Arc<Shared>, arms: Vec<ArmRunner>) {
 }
 
 async fn run_planned(shared: &Shared, arm: &mut ArmRunner, slot: Slot) {
+    let Some(of_slot) = SlotRef::measured(&shared.plan, slot) else { return };
     let units = shared.plan.units_of(slot);
-    arm.run_slot(shared, SlotRef { slot: slot.index, block: slot.block, phase: Phase::Measured }, units).await;
+    if shared.live.cache == CacheMode::Warm && !shared.ended_slots.contains(&slot.index) {
+        let open: Vec<Unit> = units.iter().filter(|unit| !shared.done.contains(&unit.id)).cloned().collect();
+        arm.prime(shared, &of_slot, shared.plan.priming_units(&open)).await;
+    }
+    arm.run_slot(shared, &of_slot, units).await;
 }
 
 /// The drained gap: the journal is synced and texts may be graded before the next block.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::calibrate::Calibration;
 use super::instrument::Instrument;
-use crate::deploy::{Outcome, Provenance, Usage};
+use crate::deploy::{ColdBy, Outcome, Provenance, Usage};
 use crate::plan::Phase;
 use crate::units::Id;
 
@@ -30,9 +30,18 @@ pub enum Event {
         at_us: u64,
         fingerprint: Value,
     },
+    /// How an arm's prompt cache is kept out of play in this session (`cache: cold`).
+    Cache {
+        arm: String,
+        at_us: u64,
+        by: ColdBy,
+    },
+    /// `at_us` is the slot's instant zero: arrivals of an open load are told from it.
     SlotStarted {
         slot: u32,
         block: u32,
+        #[serde(default)]
+        stage: u16,
         arm: String,
         at_us: u64,
         phase: Phase,
@@ -44,6 +53,8 @@ pub enum Event {
         arm: String,
         at_us: u64,
         phase: Phase,
+        #[serde(default)]
+        end: SlotEnd,
     },
     BlockEnded {
         block: u32,
@@ -70,6 +81,30 @@ pub enum Event {
     },
 }
 
+/// How a slot ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotEnd {
+    /// Everything that it planned has its outcome.
+    #[default]
+    Planned,
+    /// Its time was over; what it planned beyond that is not asked.
+    TimeUp,
+    /// More arrived than was answered: the step was ended, and why.
+    Saturated(String),
+    /// A sweep that had ended for this arm: the slot was not run, and why.
+    Skipped(String),
+    /// The run stopped in the middle of it.
+    Stopped,
+}
+
+impl SlotEnd {
+    /// Whether what the slot planned and did not ask is never asked.
+    pub fn leaves_rest_unasked(&self) -> bool {
+        matches!(self, SlotEnd::TimeUp | SlotEnd::Saturated(_) | SlotEnd::Skipped(_))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
@@ -90,11 +125,15 @@ pub struct Attempt {
     pub pair: Id,
     pub arm: String,
     pub task: String,
-    /// Index of the sample in `samples.jsonl`; in the warm-up phase, index of the warm-up prompt.
+    /// Index of the sample in `samples.jsonl`; in the warm-up phase, index of the warm-up prompt, with the samples behind
+    /// them where a cache is filled.
     pub sample: u32,
     pub repeat: u32,
     pub phase: Phase,
     pub session: u32,
+    /// Index into the load's stages.
+    #[serde(default)]
+    pub stage: u16,
     pub block: u32,
     pub slot: u32,
     pub lane: u32,
@@ -134,7 +173,8 @@ pub struct Attempt {
     pub system_fingerprint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_model: Option<String>,
-    /// Hash of the prompt that was sent, where truncation made it another than the sample's.
+    /// Hash of the prompt that was sent, where it is another than the sample's: cut, behind a conversation, or with a line
+    /// of its own (`cache: cold`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_prompt_hash: Option<Id>,
     /// Characters that the harness cut from the prompt.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::exchange::{Done, Exchange, SlotExchange};
+use super::exchange::{Came, Done, Exchange, SlotExchange};
 use super::stop::Stop;
 use crate::deploy::{Dialect, Lane, TransportError};
 use crate::units::Mono;
@@ -118,8 +118,9 @@ async fn work(context: CrewContext, id: u32, mut lane: Box<dyn Lane>, start_at: 
             exchanged = lane.exchange(&job.request, context.dialect) => exchanged,
             () = context.stop.cancelled() => return lane,
         };
-        let (unit, position, attempt) = (job.unit, job.position, job.attempt);
-        context.exchange.put(Done { unit, position, attempt, lane: id, exchanged });
+        let (unit, position, attempt, intended) = (job.unit, job.position, job.attempt, job.intended);
+        let came = Came::Exchanged(Box::new(exchanged));
+        context.exchange.put(Done { unit, position, attempt, intended, lane: id, came });
     }
 }
 

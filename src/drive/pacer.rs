@@ -120,6 +120,13 @@ impl BudgetState {
         Ok(())
     }
 
+    /// Gives back a request that was taken and never sent.
+    pub fn give_back(&self, reserve: Decimal) {
+        let mut state = self.lock();
+        state.requests = state.requests.saturating_sub(1);
+        state.reserved = (state.reserved - reserve).max(Decimal::ZERO);
+    }
+
     /// Gives a request's reserve back and counts what it cost.
     pub fn settle(&self, reserve: Decimal, spent: Decimal) {
         let mut state = self.lock();

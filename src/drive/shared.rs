@@ -11,11 +11,21 @@ use super::instrument::Gauge;
 use super::pacer::BudgetState;
 use super::sink::EventSink;
 use super::stop::Stop;
+use super::talks::Answers;
 use crate::deploy::Transport;
 use crate::plan::{Phase, Plan, Unit};
 use crate::spec::{Deployment, Suite};
 use crate::units::Id;
 use crate::world::Clock;
+
+/// Who hands on the requests of an open load at their instants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// A thread that sleeps until each instant: tokio's timer is a millisecond coarse.
+    Thread,
+    /// A task: for a clock that is paused.
+    Task,
+}
 
 /// What all arms share. Read-only but for the budget, the stop and the sink.
 pub struct Shared {
@@ -32,6 +42,11 @@ pub struct Shared {
     pub session: u32,
     /// Units that have an outcome from an earlier session.
     pub done: HashSet<Id>,
+    /// Of turns of conversations in `done`: how they ended and what was answered.
+    pub answers: Answers,
+    /// Slots of earlier sessions whose rest is not asked.
+    pub ended_slots: HashSet<u32>,
+    pub pace: Pace,
     pub budget: BudgetState,
     /// USD of an attempt by the deployment's price; `None` where unknown.
     pub price: fn(&Deployment, &Attempt) -> Option<Decimal>,

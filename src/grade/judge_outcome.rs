@@ -129,6 +129,7 @@ mod tests {
             repeat: 1,
             phase: Phase::Measured,
             session: 0,
+            stage: 0,
             block: 0,
             slot: 0,
             lane: 0,

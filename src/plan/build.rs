@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::arrivals::ArrivalError;
 use super::blocks;
 use super::types::{Arm, Message, Plan, Sample};
 use super::warmup;
-use crate::spec::{ArmsMode, Dataset, Row, Suite, Task, dataset, template};
+use super::workload::{Shaper, mixed_counts, reshaped};
+use crate::spec::{ArmsMode, Dataset, Distribution, Row, Suite, Task, dataset, template};
 use crate::units::Id;
 
 pub const PLAN_FORMAT: &str = "counterpoise.plan/1";
 
 /// Beyond this a run does not fit the memory that a plan may take.
 const MAX_REQUESTS: u64 = 20_000_000;
+/// The same for the prompts' text.
+const MAX_TEXT_BYTES: u64 = 2 << 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -20,9 +24,22 @@ pub enum PlanError {
     Dataset { task: String, reason: String },
     #[error("task `{task}`, row {row}: {reason}")]
     Prompt { task: String, row: usize, reason: String },
+    #[error("workload: {key}: {reason}")]
+    Workload { key: String, reason: String },
+    #[error(
+        "workload: mix: no sample of the task `{task}` fits the proportion; raise its weight, or give the other tasks more \
+         samples"
+    )]
+    Mix { task: String },
+    #[error("the prompts have {bytes} bytes, more than {MAX_TEXT_BYTES}; lower `prompt_tokens` or a dataset's `limit`")]
+    TooLong { bytes: u64 },
+    #[error("`load`: {0}")]
+    Arrivals(#[from] ArrivalError),
     #[error("no task of the suite has a row; give at least one task a dataset with rows")]
     Empty,
-    #[error("the plan asks {requests} requests, more than {MAX_REQUESTS}; lower `repeats` or a dataset's `limit`")]
+    #[error(
+        "the plan asks {requests} requests, more than {MAX_REQUESTS}; lower `repeats`, a dataset's `limit`, or the load's duration"
+    )]
     TooLarge { requests: u64 },
     #[error("`--arm {name}` names no arm of this run; the arms are {known}")]
     UnknownArm { name: String, known: String },
@@ -33,19 +50,28 @@ pub enum PlanError {
 pub fn build(suite: &Suite, live: &Suite, created_wall_ms: u64) -> Result<Plan, PlanError> {
     let mut samples = Vec::new();
     let mut live_messages = BTreeMap::new();
-    for task in &suite.tasks {
+    let mut shaper = Shaper::new(live.workload.as_ref(), suite.sampling.seed)?;
+    for (task, rows) in suite.tasks.iter().zip(asked_rows(suite)?) {
         let live_task = live.task(&task.name).unwrap_or(task);
-        add_samples(task, live_task, &mut samples, &mut live_messages)?;
+        add_samples(task, live_task, rows, &mut shaper, &mut samples, &mut live_messages)?;
+    }
+    let bytes: u64 = samples.iter().flat_map(|s| &s.messages).map(|m| m.content.len() as u64).sum();
+    if bytes > MAX_TEXT_BYTES {
+        return Err(PlanError::TooLong { bytes });
     }
     if samples.is_empty() {
         return Err(PlanError::Empty);
     }
     let arms = arms(suite);
-    let requests = samples.len() as u64 * u64::from(suite.repeats) * arms.len() as u64;
+    let items = samples.len() as u64 * u64::from(suite.repeats) * arms.len() as u64;
+    if items > MAX_REQUESTS {
+        return Err(PlanError::TooLarge { requests: items });
+    }
+    let blocks = blocks::cut(suite, &samples, arms.len())?;
+    let requests = blocks.iter().map(|b| b.requests() * b.order.len() as u64).sum();
     if requests > MAX_REQUESTS {
         return Err(PlanError::TooLarge { requests });
     }
-    let blocks = blocks::cut(suite, &samples, arms.len());
     let warmup = warmup::prompts(suite.load.warmup_requests(), &samples);
     Ok(Plan {
         format: PLAN_FORMAT.to_owned(),
@@ -70,7 +96,8 @@ impl Plan {
                 continue;
             };
             if live_task.messages != task.messages {
-                let messages = render(live_task, &sample.row, sample.index as usize)?;
+                let [plain, live] = [task, live_task].map(|task| render(task, &sample.row, sample.index as usize));
+                let messages = reshaped(&sample.messages, sample.conversation, plain?, live?);
                 self.live_messages.insert(sample.index, messages);
             }
         }
@@ -116,7 +143,15 @@ fn suite_hash(suite: &Suite) -> Id {
             relative(path);
         }
     }
+    let workload = suite.workload.iter_mut();
+    let drawn = workload.flat_map(|w| [&mut w.prompt_tokens, &mut w.output_tokens, &mut w.turns, &mut w.think_time]);
+    for distribution in drawn.flatten() {
+        if let Distribution::File { path } = distribution {
+            relative(path);
+        }
+    }
     suite.deployments.iter_mut().filter_map(|d| d.tls_ca_file.as_mut()).for_each(relative);
+    suite.load.trace_files().into_iter().for_each(relative);
     Id::of("suite", &[&serde_json::to_vec(&suite).unwrap_or_default()])
 }
 
@@ -142,32 +177,62 @@ fn twin_name(suite: &Suite, baseline: &str) -> String {
     name
 }
 
+/// The rows of each task that are asked: all, or the first ones of each that keep the workload's mix.
+fn asked_rows(suite: &Suite) -> Result<Vec<Vec<Row>>, PlanError> {
+    let read = |task: &Task| {
+        let refused = |e: dataset::DatasetError| PlanError::Dataset { task: task.name.clone(), reason: e.to_string() };
+        dataset::read(task, None).map_err(refused)
+    };
+    let mut rows = suite.tasks.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    if let Some(workload) = suite.workload.as_ref().filter(|w| !w.mix.is_empty()) {
+        let names = suite.tasks.iter().map(|t| t.name.as_str());
+        let available: Vec<(&str, usize)> = names.zip(&rows).map(|(name, rows)| (name, rows.len())).collect();
+        for (rows, count) in rows.iter_mut().zip(mixed_counts(&workload.mix, &available)?) {
+            rows.truncate(count);
+        }
+    }
+    Ok(rows)
+}
+
 fn add_samples(
     task: &Task,
     live: &Task,
+    rows: Vec<Row>,
+    shaper: &mut Shaper,
     samples: &mut Vec<Sample>,
     live_messages: &mut BTreeMap<u32, Vec<Message>>,
 ) -> Result<(), PlanError> {
-    let rows =
-        dataset::read(task, None).map_err(|e| PlanError::Dataset { task: task.name.clone(), reason: e.to_string() })?;
+    let mut streams = shaper.task(&task.name);
+    let mut before: Option<Id> = None;
     let mut seen: BTreeMap<Id, u32> = BTreeMap::new();
     for (number, row) in rows.into_iter().enumerate() {
-        let messages = render(task, &row, number)?;
+        let mut messages = render(task, &row, number)?;
+        let part = shaper.next(&mut streams, &mut messages);
+        part.put_before(&mut messages);
         let index = samples.len() as u32;
         if live.messages != task.messages {
-            live_messages.insert(index, render(live, &row, number)?);
+            live_messages.insert(index, part.put_before_live(render(live, &row, number)?));
         }
-        let prompt_hash = prompt_hash(&task.name, &messages);
+        let turns_before = before.filter(|_| part.conversation.is_some_and(|(_, turn)| turn > 0));
+        let prompt_hash = prompt_hash(&task.name, &messages, turns_before);
+        before = Some(prompt_hash);
         let occurrence = seen.entry(prompt_hash).or_insert(0);
         samples.push(Sample {
             index,
             task: task.name.clone(),
             id: row.get("id").map(text_of),
-            cluster: task.cluster_by.as_ref().and_then(|column| row.get(column)).map(text_of),
+            cluster: match &task.cluster_by {
+                Some(column) => row.get(column).map(text_of),
+                // Turns of one conversation hang on each other.
+                None => part.conversation.map(|(number, _)| format!("conversation {number}")),
+            },
             row,
             messages,
             occurrence: *occurrence,
             prompt_hash,
+            conversation: part.conversation,
+            max_tokens: part.max_tokens,
+            think_time: part.think_time,
         });
         *occurrence += 1;
     }
@@ -186,9 +251,13 @@ fn render(task: &Task, row: &Row, number: usize) -> Result<Vec<Message>, PlanErr
     task.messages.iter().map(render_one).collect()
 }
 
-fn prompt_hash(task: &str, messages: &[Message]) -> Id {
+/// Hash of task and prompt; a later turn's also of the turns before it.
+fn prompt_hash(task: &str, messages: &[Message], before: Option<Id>) -> Id {
     let text = serde_json::to_vec(messages).unwrap_or_default();
-    Id::of("prompt", &[task.as_bytes(), &text])
+    match before {
+        Some(before) => Id::of("prompt", &[task.as_bytes(), &text, &before.0]),
+        None => Id::of("prompt", &[task.as_bytes(), &text]),
+    }
 }
 
 /// A value as a short text: strings bare, everything else as JSON.

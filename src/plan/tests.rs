@@ -7,7 +7,7 @@ use super::*;
 use crate::spec::{self, LoadOptions, SuiteSource};
 use crate::world::FixedWorld;
 
-fn plan_of(text: &str, env: &[(&str, &str)]) -> Plan {
+pub fn plan_of(text: &str, env: &[(&str, &str)]) -> Plan {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("suite.yaml");
     std::fs::write(&path, text).unwrap();
@@ -17,7 +17,7 @@ fn plan_of(text: &str, env: &[(&str, &str)]) -> Plan {
 }
 
 /// Two tasks of `a` and `b` rows, `arms` deployments.
-fn suite(a: usize, b: usize, arms: usize, more: &str) -> String {
+pub fn suite(a: usize, b: usize, arms: usize, more: &str) -> String {
     let mut text = String::from("suite: p\ndeployments:\n");
     for arm in 0..arms {
         writeln!(text, "  d{arm}: {{api: simulated}}").unwrap();

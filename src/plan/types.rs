@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::spec::{Role, Row, Suite};
-use crate::units::Id;
+use crate::units::{Id, Span};
 
 /// A deployment's part in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,10 +33,20 @@ pub struct Sample {
     pub messages: Vec<Message>,
     /// How many equal prompts of the task come before this one: pairs equal prompts in order.
     pub occurrence: u32,
-    /// Hash of task and untruncated prompt.
+    /// Hash of task and untruncated prompt; of a later turn also of the turns before.
     pub prompt_hash: Id,
-    /// Value of the task's `cluster_by` column.
+    /// Value of the task's `cluster_by` column; without one, the conversation.
     pub cluster: Option<String>,
+    /// Number of the conversation that the sample is a turn of, and its turn, from 0. `messages` of a later turn are what
+    /// it adds; what came before, with the arm's own answers, is sent ahead of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<(u32, u32)>,
+    /// The request's own `max_tokens`, where it is lower than the deployment's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Pause between the answer to the turn before and this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_time: Option<Span>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,26 +66,62 @@ pub struct Unit {
     /// Index into `Plan::arms`.
     pub arm: usize,
     pub phase: Phase,
-    /// Index into `Plan::samples`, or into `Plan::warmup` in the warm-up phase.
+    /// Index into `Plan::samples`; in the warm-up phase into `Plan::warmup`, with the samples behind it (`cache: warm`).
     pub sample: u32,
     pub repeat: u32,
+    /// Index into the load's stages.
+    pub stage: u16,
     pub block: u32,
     /// Position of the arm's slot within the whole run.
     pub slot: u32,
     /// Position within the slot.
     pub position: u32,
+    /// Open load: when it arrives, in microseconds from the slot's start.
+    pub intended_us: Option<u64>,
     /// 31 bits; hash(suite seed, sample, repeat): equal in all arms, different between repeats.
     pub seed: u32,
 }
 
 /// Samples that all arms answer before the next block.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     pub index: u32,
+    /// Index into the load's stages.
+    #[serde(default)]
+    pub stage: u16,
     /// (sample, repeat), in the order in which every arm asks them.
     pub items: Vec<(u32, u32)>,
+    /// Requests for each arm: the items, gone round again where there are fewer. 0 in old plans: the items once.
+    #[serde(default)]
+    pub count: u64,
+    /// Added to the repeats of a block that goes round, so that no two rounds of a stage share a number.
+    #[serde(default)]
+    pub repeat_base: u32,
+    /// Open load: instants of arrival, microseconds from the slot's start, one for each request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arrivals_us: Vec<u64>,
+    /// The slot ends by the clock: nothing more is sent after this time, once `answers_least` are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_us: Option<u64>,
+    #[serde(default)]
+    pub answers_least: u64,
     /// Arms (indices) in the order of their slots.
     pub order: Vec<usize>,
+}
+
+impl Block {
+    /// Requests that one arm's slot plans.
+    pub fn requests(&self) -> u64 {
+        if self.count == 0 { self.items.len() as u64 } else { self.count }
+    }
+
+    /// The sample and the repeat of a position.
+    pub fn item(&self, position: u64, repeats: u32) -> Option<(u32, u32)> {
+        let length = self.items.len() as u64;
+        let round = u32::try_from(position.checked_div(length)?).ok()?;
+        let (sample, repeat) = self.items.get((position % length) as usize)?;
+        Some((*sample, repeat + self.repeat_base + round * repeats))
+    }
 }
 
 /// One arm's turn in a block.

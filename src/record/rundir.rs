@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::RecordError;
 use super::journal::{self, Header, JournalWriter, Lines};
-use crate::drive::Event;
+use crate::drive::{Answers, Event};
 use crate::plan::{PLAN_FORMAT, Phase, Plan, Sample};
 use crate::units::Id;
 
@@ -121,10 +121,31 @@ impl RunDir {
                 Event::Attempt(attempt) if attempt.last && attempt.phase == Phase::Measured => {
                     progress.done.insert(attempt.unit);
                 }
+                Event::SlotEnded { slot, phase: Phase::Measured, end, .. } if end.leaves_rest_unasked() => {
+                    progress.ended_slots.insert(slot);
+                }
                 _ => {}
             }
         }
         Ok(progress)
+    }
+
+    /// What conversations came to so far: how each of their measured turns ended, and its answer. Empty where the plan has
+    /// no conversation.
+    pub fn answers(&self, plan: &Plan) -> Result<Answers, RecordError> {
+        let mut answers = Answers::new();
+        if plan.samples.iter().all(|s| s.conversation.is_none()) {
+            return Ok(answers);
+        }
+        for event in self.journal()? {
+            match event? {
+                Event::Attempt(attempt) if attempt.last && attempt.phase == Phase::Measured => {
+                    answers.entry(attempt.unit).or_insert((attempt.outcome, attempt.text));
+                }
+                _ => {}
+            }
+        }
+        Ok(answers)
     }
 
     fn write_samples(&self, samples: &[Sample]) -> Result<u64, RecordError> {
@@ -162,6 +183,8 @@ impl RunDir {
 pub struct Progress {
     pub sessions: u32,
     pub done: HashSet<Id>,
+    /// Slots that have ended, and whose rest is not asked.
+    pub ended_slots: HashSet<u32>,
 }
 
 /// Writes a file so that either the old or the new content stands, never half of it.

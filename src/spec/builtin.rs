@@ -14,6 +14,7 @@ macro_rules! embed {
 
 /// Every suite of `suites/` and every file that one of them names. `builtin:NAME` is `suites/NAME.yaml`.
 static FILES: &[Embedded] = embed![
+    "suites/chat-load.yaml",
     "suites/demo.yaml",
     "suites/lab-quant.yaml",
     "suites/quant-gate.yaml",

@@ -68,6 +68,10 @@ impl Checker<'_> {
                 Kind::Map(_) => self.section(node, owner, section),
                 _ => self.list(node, item),
             },
+            Shape::Or(shape, variants) => match node.kind {
+                Kind::Map(_) => self.variants(node, variants),
+                _ => self.shape(node, owner, shape),
+            },
             Shape::VariantOr(variants, section) => {
                 let is_section = section.keys.iter().any(|key| key.required && node.get(key.name).is_some());
                 if is_section {
@@ -272,7 +276,8 @@ impl Checker<'_> {
                 Some(key) if kind.is_none() => kind = Some((entry, key)),
                 Some(_) => {
                     let message = format!("{} is one kind; `{name}` is a second one", variants.name);
-                    let hint = format!("give `{name}` a list item of its own");
+                    let own = || format!("give `{name}` a list item of its own");
+                    let hint = if variants.listed { own() } else { "keep one of the two".to_owned() };
                     self.sink.report(Mistake::new("two-kinds", entry.key.place, message).hint(hint));
                 }
                 None => unknown = unknown.or(Some(entry)),

@@ -1,7 +1,8 @@
 //! The table of a suite's keys: deployments, load and the suite itself. Tasks, graders and gates are in
-//! [`super::keys_task`].
+//! [`super::keys_task`], the workload is in [`super::keys_workload`].
 
 use super::keys_task::{GATES, TASK};
+use super::keys_workload::WORKLOAD;
 use super::shape::{KeySpec, Section, Shape, Word, later, word};
 
 const ANY_COUNT: Shape = Shape::Int { min: 1, max: 1_000_000_000 };
@@ -26,7 +27,12 @@ pub static SUITE: Section = Section {
         KeySpec::new("sampling", Shape::Section(&SAMPLING), "How answers are sampled, the same on all deployments."),
         KeySpec::new("repeats", Shape::Int { min: 1, max: 1_000 }, "How often each sample is asked.").or("1"),
         KeySpec::new("arms", Shape::Words(&ARMS), "How deployments take turns.").or("alternate"),
-        KeySpec::new("cache", Shape::Words(&CACHE), "What is done about prompt caches.").or("as_is"),
+        KeySpec::new(
+            "cache",
+            Shape::Words(&CACHE),
+            "Prompt caches: left alone, kept out of play, or filled before each slot; default: `cold` where arms share a \
+             server, else `as_is`.",
+        ),
         KeySpec::new(
             "noise_floor",
             Shape::Bool,
@@ -36,9 +42,9 @@ pub static SUITE: Section = Section {
         KeySpec::new("retry", Shape::Section(&RETRY), "Which failures are tried again."),
         KeySpec::new("budget", Shape::Section(&BUDGET), "The run stops before it goes over any of these."),
         KeySpec::new("load", Shape::Section(&LOAD), "The load that each arm gets."),
-        KeySpec::new("workload", Shape::Section(&WORKLOAD), "A mix of request shapes.").later(),
-        KeySpec::new("sweep", Shape::Section(&SWEEP), "Load raised step by step.").later(),
-        KeySpec::new("capacity", Shape::Section(&CAPACITY), "Replicas for a demand.").later(),
+        KeySpec::new("workload", Shape::Section(&WORKLOAD), "The shape of requests: mix, lengths, conversations."),
+        KeySpec::new("sweep", Shape::Section(&SWEEP), "Load raised step by step, by `counterpoise sweep`."),
+        KeySpec::new("capacity", Shape::Section(&CAPACITY), "Replicas for a demand, from a sweep over `rate_per_s`."),
         KeySpec::new("slo", Shape::Targets, "Service level: speed metrics and the most that they may be."),
         KeySpec::new("tasks", Shape::List(&Shape::Section(&TASK)), "What is asked and how answers are graded.")
             .required(),
@@ -93,7 +99,7 @@ static OPTIMIZATIONS: [Word; 8] = [
 ];
 
 static ARMS: [Word; 3] = [word("alternate"), word("together"), word("sequential")];
-static CACHE: [Word; 3] = [word("as_is"), later("cold"), later("warm")];
+static CACHE: [Word; 3] = [word("as_is"), word("cold"), word("warm")];
 
 pub static TLS: Section = Section {
     name: "`tls`",
@@ -144,94 +150,98 @@ pub static BUDGET: Section = Section {
     ],
 };
 
+const CONCURRENCY: Shape = Shape::Int { min: 1, max: 4_096 };
+const MAX_IN_FLIGHT: Shape = Shape::Int { min: 1, max: 16_384 };
+const RATE: Shape = Shape::Number { min: 1e-6, max: 1e6 };
+
 pub static LOAD: Section = Section {
     name: "`load`",
     keys: &[
-        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "`closed`: a fixed number of requests in flight.").or("closed"),
-        KeySpec::new("concurrency", Shape::Int { min: 1, max: 4_096 }, "Requests in flight, per arm.").or("4"),
+        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "`closed`: a fixed number in flight; `open`: a schedule.")
+            .or("closed"),
+        KeySpec::new("concurrency", CONCURRENCY, "Closed: requests in flight, per arm.").or("4"),
         KeySpec::new("warmup_requests", Shape::Int { min: 0, max: 100_000 }, "Asked first, with prompts of their own.")
             .or("8"),
-        KeySpec::new("start", Shape::Words(&STARTS), "Spread over one service time, or all at once.").or("spread"),
-        KeySpec::new("arrivals", Shape::Section(&ARRIVALS), "When requests of an open load arrive.").later(),
-        KeySpec::new("max_in_flight", ANY_COUNT, "Requests over it are dropped.").later(),
-        KeySpec::new("stages", Shape::List(&Shape::Section(&STAGE)), "Loads one after the other.").later(),
+        KeySpec::new("start", Shape::Words(&STARTS), "Closed: spread over one service time, or all at once.")
+            .or("spread"),
+        KeySpec::new("arrivals", Shape::Section(&ARRIVALS), "Open: when requests arrive."),
+        KeySpec::new("max_in_flight", MAX_IN_FLIGHT, "Open: a request that is due over it is dropped, and counted.")
+            .or("256"),
+        KeySpec::new("stages", Shape::List(&Shape::Section(&STAGE)), "Loads one after the other."),
     ],
 };
 
-static LOAD_MODES: [Word; 2] = [word("closed"), later("open")];
+static LOAD_MODES: [Word; 2] = [word("closed"), word("open")];
 static STARTS: [Word; 2] = [word("spread"), word("burst")];
 
-static ARRIVALS: Section = Section {
+pub static ARRIVALS: Section = Section {
     name: "`arrivals`",
     keys: &[
-        KeySpec::new("process", Shape::Words(&PROCESSES), "How arrivals are spaced."),
-        KeySpec::new("rate_per_s", Shape::Number { min: 0.0, max: 1e6 }, "Mean rate."),
-        KeySpec::new("shape", Shape::Number { min: 0.0, max: 1e3 }, "Shape of the gamma process."),
-        KeySpec::new("file", Shape::Path, "Trace of arrivals."),
+        KeySpec::new("process", Shape::Words(&PROCESSES), "How arrivals are spaced.").or("poisson"),
+        KeySpec::new("rate_per_s", RATE, "Mean rate."),
+        KeySpec::new("ramp_to_per_s", RATE, "The rate moves evenly to this one over the stage's duration."),
+        KeySpec::new("shape", Shape::Number { min: 0.01, max: 1e3 }, "gamma: 1 is Poisson, less is burstier."),
+        KeySpec::new("size", Shape::Int { min: 1, max: 4_096 }, "burst: requests at one instant."),
+        KeySpec::new("file", Shape::Path, "trace: seconds since the start, one arrival on a line."),
     ],
 };
 
-static PROCESSES: [Word; 4] = [word("constant"), word("poisson"), word("gamma"), word("trace")];
+static PROCESSES: [Word; 5] = [word("constant"), word("poisson"), word("gamma"), word("burst"), word("trace")];
 
-static STAGE: Section = Section {
+pub static STAGE: Section = Section {
     name: "a stage",
     keys: &[
-        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "Closed or open."),
-        KeySpec::new("concurrency", ANY_COUNT, "Requests in flight."),
-        KeySpec::new("warmup_requests", Shape::Int { min: 0, max: 100_000 }, "Asked first."),
-        KeySpec::new("start", Shape::Words(&STARTS), "How the stage starts."),
-        KeySpec::new("arrivals", Shape::Section(&ARRIVALS), "When requests arrive."),
-        KeySpec::new("max_in_flight", ANY_COUNT, "Requests over it are dropped."),
-        KeySpec::new("duration", Shape::Duration, "How long the stage lasts."),
+        KeySpec::new("mode", Shape::Words(&LOAD_MODES), "Closed or open.").or("closed"),
+        KeySpec::new("concurrency", CONCURRENCY, "Closed: requests in flight, per arm.").or("4"),
+        KeySpec::new("start", Shape::Words(&STARTS), "Closed: spread over one service time, or all at once.")
+            .or("spread"),
+        KeySpec::new("ramp", Shape::Duration, "Closed: lanes start evenly over this time."),
+        KeySpec::new("arrivals", Shape::Section(&ARRIVALS), "Open: when requests arrive."),
+        KeySpec::new("max_in_flight", MAX_IN_FLIGHT, "Open: a request that is due over it is dropped, and counted.")
+            .or("256"),
+        KeySpec::new("duration", Shape::Duration, "How long it lasts, for each arm; else every sample is asked."),
+        KeySpec::new("warmup", Shape::Duration, "Requests that begin in this time carry no latency."),
+        KeySpec::new("min_requests", ANY_COUNT, "With a duration: goes on until so many are answered."),
     ],
 };
 
-static WORKLOAD: Section = Section {
-    name: "`workload`",
-    keys: &[
-        KeySpec::new("mix", Shape::MapOf(&Shape::Number { min: 0.0, max: 1e9 }), "Tasks and their weights."),
-        KeySpec::new("prompt_tokens", Shape::Json, "Distribution of prompt lengths."),
-        KeySpec::new("output_tokens", Shape::Json, "Distribution of answer lengths."),
-        KeySpec::new("shared_prefix", Shape::Json, "Prefix that prompts share."),
-        KeySpec::new("turns", Shape::Json, "Turns of a conversation."),
-        KeySpec::new("think_time", Shape::Json, "Pause between turns."),
-    ],
-};
-
-static SWEEP: Section = Section {
+pub static SWEEP: Section = Section {
     name: "`sweep`",
     keys: &[
-        KeySpec::new("over", Shape::Words(&SWEEP_OVER), "What is raised."),
-        KeySpec::new("steps", Shape::List(&Shape::Number { min: 0.0, max: 1e6 }), "Its values."),
+        KeySpec::new("over", Shape::Words(&SWEEP_OVER), "What is raised.").or("concurrency"),
+        KeySpec::new("steps", Shape::List(&RATE), "Its values, rising.").required(),
         KeySpec::new("step", Shape::Section(&SWEEP_STEP), "How long each step lasts."),
-        KeySpec::new("stop", Shape::Section(&SWEEP_STOP), "What ends the sweep early."),
+        KeySpec::new("stop", Shape::Section(&SWEEP_STOP), "What ends the sweep of an arm early."),
     ],
 };
 
 static SWEEP_OVER: [Word; 2] = [word("concurrency"), word("rate_per_s")];
-static SWEEP_STEP: Section = Section {
+pub static SWEEP_STEP: Section = Section {
     name: "`step`",
     keys: &[
-        KeySpec::new("duration", Shape::Duration, "Measured time."),
-        KeySpec::new("warmup", Shape::Duration, "Time before it."),
-        KeySpec::new("min_requests", ANY_COUNT, "At least this many requests."),
+        KeySpec::new("duration", Shape::Duration, "How long a step lasts, for each arm, warm-up included.").or("30s"),
+        KeySpec::new("warmup", Shape::Duration, "Requests that begin in this time carry no latency.").or("5s"),
+        KeySpec::new("min_requests", ANY_COUNT, "A step goes on until so many are answered.").or("100"),
     ],
 };
-static SWEEP_STOP: Section =
-    Section { name: "`stop`", keys: &[KeySpec::new("error_rate", Shape::Share, "Stop at this error rate.")] };
+pub static SWEEP_STOP: Section = Section {
+    name: "`stop`",
+    keys: &[KeySpec::new("error_rate", Shape::Share, "An arm whose step errs more is not asked further.").or("5%")],
+};
 
-static CAPACITY: Section = Section {
+pub static CAPACITY: Section = Section {
     name: "`capacity`",
     keys: &[
-        KeySpec::new("demand", Shape::Section(&DEMAND), "The load that is expected."),
-        KeySpec::new("headroom", Shape::Share, "Spare capacity."),
+        KeySpec::new("demand", Shape::Section(&DEMAND), "The load that is expected.").required(),
+        KeySpec::new("headroom", Shape::Share, "Share of each replica that is kept free.").or("20%"),
+        KeySpec::new("confidence", Shape::Share, "One-sided level at which a percentile must meet its SLO.").or("0.95"),
     ],
 };
-static DEMAND: Section = Section {
+pub static DEMAND: Section = Section {
     name: "`demand`",
     keys: &[
-        KeySpec::new("rate_per_s", Shape::Number { min: 0.0, max: 1e9 }, "Mean rate."),
-        KeySpec::new("peak_factor", Shape::Number { min: 1.0, max: 1e3 }, "Peak ÷ mean."),
+        KeySpec::new("rate_per_s", RATE, "Mean requests per second.").required(),
+        KeySpec::new("peak_factor", Shape::Number { min: 1.0, max: 1e3 }, "Peak ÷ mean.").or("1.5"),
     ],
 };
 

@@ -173,6 +173,7 @@ pub static GRADERS: Variants = Variants {
         KeySpec::new("any", Shape::ListOr(&Shape::Variants(&GRADERS), &ANY), "One of a list passes."),
         KeySpec::new("not", Shape::VariantOr(&GRADERS, &NOT), "The grader fails."),
     ],
+    listed: true,
     beside: &[],
 };
 
@@ -259,5 +260,6 @@ pub static GATES: Variants = Variants {
         KeySpec::new("goodput", Shape::Section(&GOODPUT), "Requests a second within the SLO.").later(),
         KeySpec::new("require", Shape::Section(&REQUIRE), "What the run itself must have.").later(),
     ],
+    listed: true,
     beside: &["scope", "advisory"],
 };

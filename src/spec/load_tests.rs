@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::spec::{
-    Api, ArmsMode, CacheMode, GateKind, GraderKind, Keep, Load, Optimization, RetryOn, Role, SpeedMetric, Start,
+    Api, ArmsMode, CacheMode, Distribution, GateKind, GraderKind, Keep, Load, Optimization, RetryOn, Role,
+    SharedPrefix, SpeedMetric, Start,
 };
 use crate::units::Span;
 use crate::world::FixedWorld;
@@ -85,6 +86,14 @@ sampling: {temperature: 0, max_tokens: 256, seed: 7, stop: "\n\n"}
 repeats: 2
 arms: alternate
 cache: as_is
+workload:
+  mix: {capitals: 3, form: 1}
+  prompt_tokens: {lognormal: {median: 800, p95: 4000}}
+  output_tokens: {file: fixtures/lengths.txt}
+  shared_prefix: {tokens: 500, groups: 4}
+  turns: {uniform: {min: 1, max: 4}}
+  think_time: 1500ms
+  stream: true
 noise_floor: true
 retry: {max_attempts: 3, on: [rate_limited, timeout], base: 1s, cap: 30s}
 budget: {usd: 20, requests: 20000, time: 2h}
@@ -126,6 +135,7 @@ fn whole() -> Home {
         ("suites/s.yaml", WHOLE),
         ("suites/ca.pem", "x"),
         ("fixtures/capitals.jsonl", &rows),
+        ("fixtures/lengths.txt", "16\n\n64.0\r\n"),
         ("fixtures/rows.csv", "text,name\nx,no\n"),
         ("fixtures/s.json", r#"{"type": "object"}"#),
     ])
@@ -154,6 +164,13 @@ fn the_whole_format_is_read() {
     assert!(base.tls_ca_file.as_ref().unwrap().ends_with("suites/ca.pem"));
     assert_eq!(suite.retry.on, [RetryOn::RateLimited, RetryOn::Timeout]);
     assert_eq!(suite.load, Load::Closed { concurrency: 1, warmup_requests: 8, start: Start::Burst });
+    let workload = suite.workload.as_ref().unwrap();
+    assert_eq!(workload.mix, [("capitals".to_owned(), 3.0), ("form".to_owned(), 1.0)].into());
+    assert_eq!(workload.prompt_tokens, Some(Distribution::Lognormal { median: 800.0, p95: 4000.0, max: None }));
+    assert!(matches!(&workload.output_tokens, Some(Distribution::File { path }) if path.is_absolute()));
+    assert_eq!(workload.shared_prefix, Some(SharedPrefix { tokens: 500, groups: 4 }));
+    assert_eq!(workload.turns, Some(Distribution::Uniform { min: 1.0, max: 4.0 }));
+    assert_eq!((&workload.think_time, workload.stream), (&Some(Distribution::Fixed(1.5)), true));
     assert_eq!(suite.slo.iter().map(|s| s.at_most).collect::<Vec<_>>(), [1500.0, 80.0, 0.02]);
     let [capitals, form] = &suite.tasks[..] else { panic!() };
     assert_eq!(capitals.messages.iter().map(|m| m.role).collect::<Vec<_>>(), [Role::System, Role::User]);
@@ -175,7 +192,8 @@ fn what_is_left_out_has_the_documented_default() {
     let home = Home::new(&[("suites/s.yaml", SMALL)]);
     let suite = home.load(&[], &LoadOptions::default()).unwrap().suite;
     assert_eq!(suite.load, Load::Closed { concurrency: 4, warmup_requests: 8, start: Start::Spread });
-    assert_eq!((suite.repeats, suite.arms, suite.cache), (1, ArmsMode::Alternate, CacheMode::AsIs));
+    assert_eq!((suite.repeats, suite.arms, suite.cache), (1, ArmsMode::Alternate, CacheMode::Cold));
+    assert_eq!(suite.workload, None);
     assert!(suite.noise_floor, "a candidate, and tokens cost nothing");
     assert_eq!(
         (suite.retry.max_attempts, suite.retry.base, suite.retry.cap),
@@ -216,6 +234,32 @@ fn a_priced_baseline_has_no_twin_unless_asked() {
     assert!(load(&by_hour).noise_floor);
     let alone = SMALL.replace(", b: {extends: a, url: http://b/v1}", "");
     assert!(!load(&alone).noise_floor);
+}
+
+#[test]
+fn arms_of_one_server_keep_its_cache_out_of_play_unless_asked() {
+    let cache = |text: &str| {
+        let loaded = Home::new(&[("suites/s.yaml", text)]).load(&[("X", "http://a/v2")], &LoadOptions::default());
+        loaded.unwrap().suite.cache
+    };
+    let alone = format!("noise_floor: false\n{SMALL}");
+    assert_eq!(cache(SMALL), CacheMode::Cold, "the twin asks the baseline's own server");
+    assert_eq!(cache(&alone), CacheMode::AsIs, "two servers and no twin");
+    assert_eq!(cache(&alone.replace("http://b/v1", "http://a/v2")), CacheMode::Cold);
+    assert_eq!(cache(&alone.replace("http://b/v1", "\"${env:X}\"")), CacheMode::Cold);
+    assert_eq!(cache(&format!("cache: warm\n{SMALL}")), CacheMode::Warm);
+    let simulated = SMALL.replace("url: http://a/v1", "api: simulated").replace("url: http://b/v1", "api: simulated");
+    assert_eq!(cache(&simulated), CacheMode::AsIs, "a simulated server has the cache that its profile gives it");
+}
+
+#[test]
+fn a_shared_prefix_with_a_cold_cache_is_a_warning() {
+    let text = format!("{SMALL}workload: {{shared_prefix: {{tokens: 100}}}}\n");
+    let loaded = Home::new(&[("suites/s.yaml", &text)]).load(&[], &LoadOptions::default()).unwrap();
+    assert_eq!(loaded.warnings.iter().map(|w| (w.code, w.line)).collect::<Vec<_>>(), [("cold-prefix", 4)]);
+    let text = format!("cache: as_is\n{text}");
+    let loaded = Home::new(&[("suites/s.yaml", &text)]).load(&[], &LoadOptions::default()).unwrap();
+    assert_eq!(loaded.warnings, []);
 }
 
 #[test]

@@ -19,7 +19,9 @@ pub mod gate;
 mod init;
 mod keys;
 mod keys_task;
+mod keys_workload;
 mod load;
+pub mod load_shape;
 pub mod money;
 mod node;
 mod overlay;
@@ -36,23 +38,26 @@ pub mod task;
 pub mod template;
 mod template_bounds;
 mod view;
+pub mod workload;
 mod yaml;
 
 pub use dataset::DatasetError;
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use env::interpolate;
-pub use files::FileError;
+pub use files::{FileError, read as read_file};
 pub use gate::{CostMetric, Each, Gate, GateKind, STABILITY_METRICS, Scope};
 pub use init::init_template;
 pub use load::{LoadOptions, Loaded, SuiteSource, load};
+pub use load_shape::{Arrivals, Capacity, Load, LoadShape, Rate, Stage, Start, Sweep, SweepOver};
 pub use suite::{
-    Api, ArmsMode, Budget, CacheMode, Comparison, Context, Deployment, Keep, LatencyFigure, Limits, Load, Optimization,
-    PERCENTILES, Price, Retry, RetryOn, Sampling, SloTarget, SpeedMetric, Start, Suite, Timeouts,
+    Api, ArmsMode, Budget, CacheMode, Comparison, Context, Deployment, Keep, LatencyFigure, Limits, Optimization,
+    PERCENTILES, Price, Retry, RetryOn, Sampling, SloTarget, SpeedMetric, Suite, Timeouts,
 };
 pub use task::{
     Dataset, Example, Field, GraderKind, GraderSpec, JsonSchemaRef, MessageTemplate, NumberLocale, Role, Row, Task,
     Which,
 };
+pub use workload::{Distribution, SharedPrefix, Workload};
 
 /// The source of a schema that is written in the suite itself.
 pub const INLINE: &str = "inline";

@@ -122,6 +122,9 @@ impl Page {
             Shape::ListOr(item, section) => {
                 format!("list of: {}, or {}", self.shape(item), self.link(Part::Section(section)))
             }
+            Shape::Or(shape, variants) => {
+                format!("{}, or {}", self.shape(shape), self.link(Part::Variants(variants)))
+            }
             Shape::VariantOr(variants, section) => {
                 format!("{}, or {}", self.link(Part::Variants(variants)), self.link(Part::Section(section)))
             }

@@ -58,6 +58,7 @@ impl Definitions {
             Shape::ListOr(item, section) => {
                 json!({"anyOf": [{"type": "array", "items": self.shape(item)}, self.section(section)]})
             }
+            Shape::Or(shape, variants) => json!({"anyOf": [self.shape(shape), self.variants(variants)]}),
             Shape::VariantOr(variants, section) => {
                 json!({"anyOf": [self.variants(variants), self.section(section)]})
             }

@@ -77,6 +77,8 @@ pub enum Shape {
     Variants(&'static Variants),
     /// A list or a section, told apart by the node; a section also where it has `key`.
     ListOr(&'static Shape, &'static Section),
+    /// Variants where there is a map, else the shape.
+    Or(&'static Shape, &'static Variants),
     /// A variant, or a section where the map has a key of that section.
     VariantOr(&'static Variants, &'static Section),
 }
@@ -94,6 +96,8 @@ pub struct Variants {
     /// `a grader`.
     pub name: &'static str,
     pub kinds: &'static [KeySpec],
+    /// Whether such maps stand in a list, one for each kind that is wanted.
+    pub listed: bool,
     /// Keys that may stand beside the one, as well as inside it.
     pub beside: &'static [&'static str],
 }

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::gate::Gate;
+use super::load_shape::{Capacity, Load, Sweep};
 use super::task::Task;
+use super::workload::Workload;
 use crate::units::Span;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,9 +33,26 @@ pub struct Suite {
     pub retry: Retry,
     pub budget: Budget,
     pub load: Load,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    #[serde(default)]
+    pub sweep: Option<Sweep>,
+    #[serde(default)]
+    pub capacity: Option<Capacity>,
     pub slo: Vec<SloTarget>,
     pub tasks: Vec<Task>,
     pub gates: Vec<Gate>,
+}
+
+impl Deployment {
+    /// Scheme, host and port of the server; what requests of one origin leave in its cache, others find. A simulated
+    /// deployment is a server of its own.
+    pub fn origin(&self) -> String {
+        let Some(url) = self.url.as_deref().filter(|_| self.api != Api::Simulated) else {
+            return format!("simulated:{}", self.name);
+        };
+        url::Url::parse(url).map_or_else(|_| url.to_owned(), |parsed| parsed.origin().ascii_serialization())
+    }
 }
 
 impl Suite {
@@ -154,36 +173,6 @@ pub struct Budget {
     pub usd: Option<Decimal>,
     pub requests: Option<u64>,
     pub time: Option<Span>,
-}
-
-/// Load per arm. Other shapes than a closed loop are refused by the reader until they are built.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "mode", rename_all = "snake_case")]
-pub enum Load {
-    Closed { concurrency: u32, warmup_requests: u32, start: Start },
-}
-
-impl Load {
-    pub fn concurrency(&self) -> u32 {
-        match self {
-            Load::Closed { concurrency, .. } => *concurrency,
-        }
-    }
-
-    pub fn warmup_requests(&self) -> u32 {
-        match self {
-            Load::Closed { warmup_requests, .. } => *warmup_requests,
-        }
-    }
-}
-
-/// How a closed loop's first requests of a slot start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Start {
-    /// Lane i of C starts at the fraction i/C of one service time.
-    Spread,
-    Burst,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -32,6 +32,11 @@ impl<'n> View<'n> {
         self.node?.get(key)
     }
 
+    /// Whether the section knows a key of this name.
+    pub fn has_key(&self, key: &str) -> bool {
+        self.section.key(key).is_some()
+    }
+
     pub fn place_of(&self, key: &str) -> Place {
         self.node(key).map_or(self.place, |n| n.place)
     }

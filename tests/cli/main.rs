@@ -7,3 +7,4 @@ mod instrument;
 mod kit;
 mod resume;
 mod verdicts;
+mod workload;

@@ -21,7 +21,7 @@ fn finals(journal: &str) -> HashMap<String, u32> {
 }
 
 /// Starts a run and waits until its journal holds some answers.
-fn start(dir: &Dir) -> Child {
+pub fn start(dir: &Dir) -> Child {
     let mut child =
         dir.command(&["run", "s.yaml", "--out", "run"]).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
@@ -45,7 +45,7 @@ fn slow_suite(dir: &Dir) -> counterpoise::deploy::simulated::Server {
     server
 }
 
-fn signal(child: &Child, name: &str) {
+pub fn signal(child: &Child, name: &str) {
     assert!(Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap().success());
 }
 

@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use counterpoise::analyze::money::attempt_spend;
 use counterpoise::deploy::simulated::{AnswerBook, Engine, Entry, MemoryTransport, Profile, prompt_text};
-use counterpoise::deploy::{self, Target};
+use counterpoise::deploy::{self, ColdBy, Target};
 use counterpoise::drive::{
-    ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Gauge, Message, Pacer, Shared, Stop, Used, drive,
+    Answers, ArmRunner, Attempt, BudgetState, EndReason, Event, EventSink, Gauge, Message, Pace, Pacer, Shared, Stop,
+    Used, drive,
 };
 use counterpoise::plan::{self, Phase, Plan};
 use counterpoise::spec::{self, LoadOptions, Loaded, SuiteSource};
 use counterpoise::units::Id;
-use counterpoise::world::{FixedWorld, World};
+use counterpoise::world::{Clock, FixedWorld, World};
 use rust_decimal::Decimal;
 use serde_json::Value;
 
@@ -44,6 +45,10 @@ pub struct Sim {
     engines: Vec<(String, Profile)>,
     interrupt_after: Option<usize>,
     done: HashSet<Id>,
+    answers: Answers,
+    cold_by: Option<ColdBy>,
+    /// Servers of a run before this one, under its clock.
+    earlier: Option<(MemoryTransport, Clock)>,
     price: fn(&spec::Deployment, &Attempt) -> Option<Decimal>,
 }
 
@@ -53,6 +58,7 @@ pub struct Run {
     pub events: Vec<Event>,
     pub reason: EndReason,
     pub transport: MemoryTransport,
+    clock: Clock,
 }
 
 impl Run {
@@ -60,6 +66,15 @@ impl Run {
     pub fn done(&self) -> HashSet<Id> {
         let last = self.events.iter().filter_map(|event| match event {
             Event::Attempt(a) if a.last && a.phase == Phase::Measured => Some(a.unit),
+            _ => None,
+        });
+        last.collect()
+    }
+
+    /// How measured units ended, and what was answered.
+    pub fn answers(&self) -> Answers {
+        let last = self.events.iter().filter_map(|event| match event {
+            Event::Attempt(a) if a.last && a.phase == Phase::Measured => Some((a.unit, (a.outcome, a.text.clone()))),
             _ => None,
         });
         last.collect()
@@ -77,7 +92,25 @@ impl Sim {
         std::fs::write(&path, suite).unwrap();
         let loaded = spec::load(SuiteSource::Path(path), &FixedWorld::new(&[]), &LoadOptions::default())
             .unwrap_or_else(|diagnostics| panic!("{}", diagnostics.full(false)));
-        Sim { loaded, engines: Vec::new(), interrupt_after: None, done: HashSet::new(), price: |_, _| None }
+        Sim {
+            loaded,
+            engines: Vec::new(),
+            interrupt_after: None,
+            done: HashSet::new(),
+            answers: Answers::new(),
+            cold_by: None,
+            earlier: None,
+            price: |_, _| None,
+        }
+    }
+
+    /// The suite's sweep instead of its load.
+    pub fn sweep(suite: &str) -> Sim {
+        let mut sim = Sim::new(suite);
+        for suite in [&mut sim.loaded.suite, &mut sim.loaded.live] {
+            suite.load = suite.sweep.as_ref().unwrap().as_load(&suite.load);
+        }
+        sim
     }
 
     pub fn with(mut self, deployment: &str, profile: Profile) -> Sim {
@@ -102,12 +135,30 @@ impl Sim {
         self
     }
 
+    /// Goes on with what was answered in the session before.
+    pub fn answered(mut self, answers: Answers) -> Sim {
+        self.answers = answers;
+        self
+    }
+
+    /// How every arm's cache is kept out of play.
+    pub fn cold_by(mut self, by: Option<ColdBy>) -> Sim {
+        self.cold_by = by;
+        self
+    }
+
+    /// A run of its own against the servers of an earlier one.
+    pub fn after(mut self, run: &Run) -> Sim {
+        self.earlier = Some((run.transport.clone(), run.clock));
+        self
+    }
+
     pub async fn run(self) -> Run {
-        let world = FixedWorld::new(&[]);
-        let clock = world.clock();
-        let plan = Arc::new(plan::build(&self.loaded.suite, &self.loaded.live, 0).unwrap());
+        let clock = self.earlier.as_ref().map_or_else(|| FixedWorld::new(&[]).clock(), |(_, clock)| *clock);
+        let created_ms = clock.now().as_us() / 1_000;
+        let plan = Arc::new(plan::build(&self.loaded.suite, &self.loaded.live, created_ms).unwrap());
         let book = Arc::new(book(&plan));
-        let mut transport = MemoryTransport::new(clock);
+        let mut transport = self.earlier.map_or_else(|| MemoryTransport::new(clock), |(transport, _)| transport);
         for (name, profile) in &self.engines {
             transport = transport.with(name, Engine::new(profile.clone(), Arc::clone(&book), 7));
         }
@@ -125,14 +176,20 @@ impl Sim {
             gauge: Gauge::off(),
             session,
             done: self.done,
+            answers: self.answers,
+            ended_slots: HashSet::new(),
+            pace: Pace::Task,
             budget: BudgetState::new(self.loaded.live.budget.clone(), Used::default()),
             price: self.price,
         });
         let consumer = tokio::spawn(collect(messages, stop, self.interrupt_after));
-        let arms = arms(&shared);
+        let mut arms = arms(&shared);
+        for arm in &mut arms {
+            arm.cold_by = self.cold_by;
+        }
         let reason = drive(Arc::clone(&shared), arms).await;
         drop(shared);
-        Run { plan, events: consumer.await.unwrap(), reason, transport }
+        Run { plan, events: consumer.await.unwrap(), reason, transport, clock }
     }
 }
 

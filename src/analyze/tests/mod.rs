@@ -1,6 +1,7 @@
 //! The analysis by its behaviour, on synthetic runs.
 
 mod arms;
+mod caches;
 mod compare;
 mod figures;
 mod instrument;

@@ -47,6 +47,8 @@ pub fn prompt_text<'a>(contents: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Characters at a prompt's end by which a truncated prompt is recognized.
 const TAIL_CHARS: usize = 80;
+/// Lines at a prompt's end behind which a known prompt may begin.
+const LINES_SEARCHED: usize = 16;
 
 /// All that a simulated model knows. Prompts are found by hash; a prompt that has lost its beginning, by its end.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +114,9 @@ impl AnswerBook {
         if let Some(index) = self.by_prompt.get(&prompt_key(prompt)) {
             return Some(*index);
         }
+        if let Some(index) = self.behind_a_line(prompt) {
+            return Some(index);
+        }
         let alike = self.by_tail.get(&tail_key(prompt))?;
         let common = |index: &usize| {
             let known = self.entries.get(*index).map_or("", |entry| entry.prompt.as_str());
@@ -119,6 +124,13 @@ impl AnswerBook {
         };
         // The first of equals, so that order decides nothing by chance.
         alike.iter().rev().max_by_key(|index| common(index)).copied()
+    }
+
+    /// The entry whose prompt stands at the end, behind a line feed: after a passage or a conversation. The longest counts.
+    fn behind_a_line(&self, prompt: &str) -> Option<usize> {
+        let starts: Vec<usize> = prompt.rmatch_indices('\n').map(|(at, _)| at + 1).take(LINES_SEARCHED).collect();
+        let known = |start: &usize| self.by_prompt.get(&prompt_key(prompt.get(*start..)?)).copied();
+        starts.iter().rev().find_map(known)
     }
 
     /// What the model says to a prompt.

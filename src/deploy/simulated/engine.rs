@@ -22,6 +22,8 @@ use crate::world::rng;
 
 /// Prompts that are remembered, for calls and for the prefix cache; beyond that, prompts count as new.
 const REMEMBERED: usize = 1_000_000;
+/// The prefix cache knows beginnings of prompts in blocks of this length: some sixteen tokens.
+const CACHE_BLOCK_BYTES: usize = 64;
 /// Longest answer where neither request nor context window says otherwise.
 const LONGEST_ANSWER: u32 = 4_096;
 
@@ -163,9 +165,7 @@ impl Engine {
         }
         let mut pace = rng(number(self.seed, "pace", &[&key.0, &call.to_le_bytes()]), "pace");
         let mut prompt = Counts { prompt: prompt_tokens(ask), ..Counts::default() };
-        if self.recall(ask, key) {
-            prompt.cached = prompt.prompt.saturating_sub(1);
-        }
+        prompt.cached = self.recall(ask, key).min(prompt.prompt.saturating_sub(1));
         let (pieces, finish) = self.words(ask, key, call, &struck, &mut pace, prompt.prompt);
         let turn = self.queue.turn(now);
         let prefill = profile.prefill_ms_per_token * prompt.prompt.saturating_sub(prompt.cached) as f64;
@@ -210,17 +210,28 @@ impl Engine {
         call
     }
 
-    /// Whether the prefix cache holds the prompt; it does from now on.
-    fn recall(&mut self, ask: &Ask, key: Id) -> bool {
+    /// How many of the prompt's tokens the prefix cache holds: all of them, or those of its longest beginning in whole
+    /// blocks. It holds the whole prompt from now on.
+    fn recall(&mut self, ask: &Ask, key: Id) -> u64 {
         if !self.profile.prefix_cache {
-            return false;
+            return 0;
         }
-        let salted = Id::of("cache", &[ask.cache_salt.as_bytes(), &key.0]);
-        let known = self.cached.contains(&salted);
-        if self.cached.len() < REMEMBERED {
-            self.cached.insert(salted);
+        let whole = Id::of("cache", &[ask.cache_salt.as_bytes(), &key.0]);
+        let mut known = if self.remember(whole) { u64::MAX } else { 0 };
+        let (mut chain, mut length, mut unbroken) = (Id::of("cache-block", &[ask.cache_salt.as_bytes()]), 0, true);
+        for block in ask.prompt.as_bytes().chunks_exact(CACHE_BLOCK_BYTES) {
+            chain = Id::of("cache-block", &[&chain.0, block]);
+            unbroken &= self.remember(chain);
+            length += if unbroken { block.len() } else { 0 };
         }
-        known && ask.may_use_cache
+        let beginning = String::from_utf8_lossy(ask.prompt.as_bytes().get(..length).unwrap_or_default());
+        known = known.max(tokens::count(&beginning));
+        if ask.may_use_cache { known } else { 0 }
+    }
+
+    /// Whether the cache has held this; it does from now on, as long as it has room.
+    fn remember(&mut self, block: Id) -> bool {
+        if self.cached.len() < REMEMBERED { !self.cached.insert(block) } else { self.cached.contains(&block) }
     }
 
     /// The answer's tokens (reasoning, content) and its finish reason.

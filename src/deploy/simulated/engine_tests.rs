@@ -211,6 +211,21 @@ fn a_known_prefix_is_cached_but_where_the_request_forbids_it() {
 }
 
 #[test]
+fn a_common_beginning_is_cached_in_whole_blocks() {
+    let mut engine = engine(|p| p.prefix_cache = true);
+    let common = "The harbour wall was built with a slope so that waves run up on it. ".repeat(4);
+    let mut cached = |prompt: String| {
+        let asked = json!({"messages": [{"role": "user", "content": prompt}]});
+        let script = post(&mut engine, 0, &body(true, asked));
+        chunks(&script).pop().unwrap()["usage"]["prompt_tokens_details"]["cached_tokens"].clone()
+    };
+    assert_eq!(cached(format!("{common}First.")), json!(0));
+    // 272 bytes in common are four blocks.
+    assert_eq!(cached(format!("{common}Second.")), json!(tokens::count(&common[..256])));
+    assert_eq!(cached(format!("Other. {common}")), json!(0));
+}
+
+#[test]
 fn refused_requests_say_why() {
     let mut engine = engine(|p| {
         p.api_key = Some("k".to_owned());

@@ -51,7 +51,7 @@ pub struct Profile {
     pub slots: u32,
     /// A request of more tokens (prompt and `max_tokens` of one) is refused as too long. 0: no limit.
     pub context_window_tokens: u32,
-    /// A prompt that was served before costs no prefill, and is reported as cached.
+    /// What a prompt has in common with one that was served before costs no prefill, and is reported as cached.
     pub prefix_cache: bool,
     /// A connection is closed, without a word, after so many requests. 0: never.
     pub requests_per_connection: u32,

@@ -8,10 +8,11 @@ use crate::spec::RESERVED_METRICS;
 use crate::spec::diagnostic::Mistake;
 use crate::spec::gate::{CostMetric, Each, Gate, GateKind, Scope};
 use crate::spec::keys_task::{GATES, SCOPE};
+use crate::spec::load_shape::Load;
 use crate::spec::node::{Entry, Node};
 use crate::spec::shape::{Section, Shape};
 use crate::spec::suggest;
-use crate::spec::suite::{Comparison, Deployment, Load, SloTarget, SpeedMetric};
+use crate::spec::suite::{Comparison, Deployment, SloTarget, SpeedMetric};
 use crate::spec::view::View;
 
 /// What gates may refer to.

@@ -3,24 +3,26 @@
 mod deployment;
 mod gate;
 mod grader;
+mod load;
 mod task;
 mod templates;
+mod workload;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use deployment::file_mistake;
 
 use super::diagnostic::{Mistake, Sink};
 use super::files::Root;
-use super::keys::{BUDGET, COMPARISON, LOAD, RETRY, SUITE};
+use super::keys::{BUDGET, COMPARISON, RETRY, SUITE};
+use super::keys_workload::WORKLOAD;
 use super::node::Node;
 use super::scalar;
 use super::source::Sources;
 use super::suggest;
-use super::suite::{
-    ArmsMode, Budget, CacheMode, Comparison, Deployment, Load, Retry, SloTarget, SpeedMetric, Start, Suite,
-};
+use super::suite::{Api, ArmsMode, Budget, CacheMode, Comparison, Deployment, Retry, SloTarget, SpeedMetric, Suite};
 use super::view::View;
+use super::workload::Workload;
 use crate::units::Span;
 use crate::world::World;
 
@@ -51,6 +53,9 @@ pub fn suite(node: &Node, cx: &mut Context<'_>) -> Suite {
     let arms = view.word("arms").unwrap_or(ArmsMode::Alternate);
     let tasks = task::all(&view, cx);
     let slo = slo(&view);
+    let load = load::load(&view, cx);
+    let sweep = load::sweep(&view, cx);
+    let capacity = load::capacity(&view, sweep.as_ref(), &slo, cx);
     let gates = gate::all(
         &view,
         &gate::Known {
@@ -58,22 +63,30 @@ pub fn suite(node: &Node, cx: &mut Context<'_>) -> Suite {
             deployments: &deployments,
             comparisons: &comparisons,
             slo: &slo,
-            load: load(&view),
+            load: load.clone(),
         },
         cx,
     );
     check_hosts(&view, arms, &deployments, &comparisons, cx);
+    let noise_floor = view.boolean("noise_floor").unwrap_or_else(|| noise_floor(arms, &deployments, &comparisons));
+    let workload = workload::workload(&view, &tasks, cx);
+    workload::check_stream(&view, workload.as_ref(), &slo, &gates, cx);
+    let twins = noise_floor && arms != ArmsMode::Together && !comparisons.is_empty();
+    let cache = cache(&view, &deployments, twins, workload.as_ref(), cx);
     Suite {
         name: view.text("suite").unwrap_or_default(),
         root: cx.root.path().to_owned(),
-        noise_floor: view.boolean("noise_floor").unwrap_or_else(|| noise_floor(arms, &deployments, &comparisons)),
+        noise_floor,
         sampling: deployment::sampling(&view, None),
         repeats: view.count("repeats").unwrap_or(1),
         arms,
-        cache: view.word("cache").unwrap_or(CacheMode::AsIs),
+        cache,
         retry: retry(&view),
         budget: budget(&view),
-        load: load(&view),
+        load,
+        workload,
+        sweep,
+        capacity,
         slo,
         tasks: tasks.into_iter().map(|t| t.task).collect(),
         gates,
@@ -95,15 +108,6 @@ fn retry(view: &View<'_>) -> Retry {
 fn budget(view: &View<'_>) -> Budget {
     let view = view.section("budget", &BUDGET);
     Budget { usd: view.usd("usd"), requests: view.integer("requests"), time: view.duration("time") }
-}
-
-fn load(view: &View<'_>) -> Load {
-    let view = view.section("load", &LOAD);
-    Load::Closed {
-        concurrency: view.count("concurrency").unwrap_or(1),
-        warmup_requests: view.count("warmup_requests").unwrap_or(0),
-        start: view.word("start").unwrap_or(Start::Spread),
-    }
 }
 
 fn slo(view: &View<'_>) -> Vec<SloTarget> {
@@ -176,6 +180,32 @@ fn noise_floor(arms: ArmsMode, deployments: &[Deployment], comparisons: &[Compar
         })
     };
     arms != ArmsMode::Together && !comparisons.is_empty() && comparisons.iter().all(|c| free(&c.baseline))
+}
+
+/// What is done about caches: what one arm leaves in a server's cache would serve the next one, so that arms of one
+/// origin keep it out of play unless the suite says otherwise.
+fn cache(
+    view: &View<'_>,
+    deployments: &[Deployment],
+    twins: bool,
+    workload: Option<&Workload>,
+    cx: &mut Context<'_>,
+) -> CacheMode {
+    let real = || deployments.iter().filter(|d| d.api != Api::Simulated);
+    let origin = |d: &Deployment| {
+        let url = d.url.as_deref().and_then(|url| cx.filled(url));
+        Deployment { url: url.or_else(|| d.url.clone()), ..d.clone() }.origin()
+    };
+    let origins: BTreeSet<String> = real().map(origin).collect();
+    let shared = origins.len() < real().count() || twins && !origins.is_empty();
+    let mode = view.word("cache").unwrap_or(if shared { CacheMode::Cold } else { CacheMode::AsIs });
+    if mode == CacheMode::Cold && workload.is_some_and(|w| w.shared_prefix.is_some()) {
+        let workload = view.section("workload", &WORKLOAD);
+        let message = "prompts share a prefix, and no cache may hold it: the run is `cache: cold`";
+        let hint = "write `cache: as_is` to measure with the server's cache";
+        cx.report(Mistake::new("cold-prefix", workload.key_place("shared_prefix"), message).hint(hint).warning());
+    }
+    mode
 }
 
 /// Arms that run together must not share hardware, else each slows the other down.
