@@ -104,21 +104,16 @@ fn a_busy_thread_and_a_late_one_are_told() {
 
 #[test]
 fn requests_that_are_sent_late_spoil_open_load() {
+    // What was due before its slot began doesn't count: a few more than the thousand that a p99 takes.
     let lagging = |lag_us: u64| {
-        let mut kit = Kit::play(&suite(1_000), plain);
+        let mut kit = Kit::play(&suite(1_100), plain);
         for attempt in kit.attempts().filter(|a| a.arm == "cand") {
-            attempt.timeline.intended_us = attempt.timeline.sent_us.map(|sent| sent - lag_us);
+            attempt.timeline.intended_us = attempt.timeline.sent_us.map(|sent| sent.saturating_sub(lag_us));
         }
         kit.summary()
     };
-    assert_eq!(codes(&lagging(900)), Vec::<&str>::new());
-    let mut kit = Kit::play(&suite(1_000), plain);
-    // Everything is sent half a second into the session and later, 11 ms after it was due.
-    for attempt in kit.attempts().filter(|a| a.arm == "cand") {
-        let sent = attempt.timeline.sent_us.unwrap();
-        attempt.timeline.intended_us = Some(sent.saturating_sub(11_000));
-    }
-    assert_eq!(arms(&kit.summary(), "client_limited"), ["cand"]);
+    assert_eq!(arms(&lagging(9_900), "client_limited"), Vec::<&str>::new());
+    assert_eq!(arms(&lagging(10_100), "client_limited"), ["cand"]);
 }
 
 #[test]
@@ -171,7 +166,7 @@ fn tokens_per_event(tokens: u64) -> Summary {
 #[test]
 fn a_few_tokens_in_each_event_are_no_batch() {
     let speculative = tokens_per_event(4);
-    assert_eq!(codes(&speculative), Vec::<&str>::new());
+    assert_eq!(arms(&speculative, "stream_batched"), Vec::<&str>::new());
     let latency = &speculative.arms["cand"].latency;
     assert!(latency.itl_ms.is_none() && latency.tpot_ms.is_some() && latency.ttft_ms.is_some());
     assert_eq!(arms(&tokens_per_event(9), "stream_batched"), ["cand"]);
