@@ -10,6 +10,7 @@ use super::rows::{Row, Run};
 use super::samples::{Delta, Pair};
 use super::speed::ArmPair;
 use super::stats::{FEWEST_BLOCKS, PairedCounts, mcnemar};
+use super::steps;
 use super::summary::ComparisonSummary;
 use crate::deploy::Outcome;
 use crate::drive::{EndReason, Finding, Severity};
@@ -151,7 +152,7 @@ fn timing(plan: &Plan, comparisons: &[Matched<'_>]) -> Vec<Finding> {
         let message = "the arms ran one after the other: their speed is shown and not compared, for whatever else \
                        changed in between is part of it";
         findings.push(finding("not_concurrent", Severity::WithdrawsFigures, None, message.to_owned()));
-    } else if plan.blocks.len() < FEWEST_BLOCKS {
+    } else if plan.blocks.len() < FEWEST_BLOCKS && !steps::is_staged(plan) {
         let needed = 4 * FEWEST_BLOCKS as u64 * u64::from(plan.suite.load.concurrency().max(1));
         let message = format!(
             "{} blocks carry no interval for a ratio of speeds: {FEWEST_BLOCKS} are needed, which at this concurrency \
@@ -324,7 +325,8 @@ fn cache_contaminated(plan: &Plan, run: &Run) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (arm, own) in origins.iter().enumerate() {
         let shared = own.is_some() && origins.iter().filter(|other| *other == own).count() > 1;
-        let repeated = own.is_some() && plan.suite.repeats > 1;
+        // Every stage asks the same samples.
+        let repeated = own.is_some() && (plan.suite.repeats > 1 || steps::is_staged(plan));
         if !shared && !repeated {
             continue;
         }
