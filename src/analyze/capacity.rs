@@ -103,7 +103,7 @@ fn verdict(step: &StepSummary) -> (StepVerdict, String) {
     let Some(worst) = step.slo.iter().max_by_key(|line| line.verdict) else {
         return (StepVerdict::Inconclusive, "the suite sets no `slo:`".to_owned());
     };
-    (worst.verdict, format!("{} {}: {}", worst.metric, worst.verdict.word(), worst.reason))
+    (worst.verdict, format!("{}, {}", worst.metric, worst.reason))
 }
 
 /// The highest step below the first one that does not hold, and what that one says.

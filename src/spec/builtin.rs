@@ -16,8 +16,10 @@ macro_rules! embed {
 static FILES: &[Embedded] = embed![
     "suites/demo.yaml",
     "suites/lab-quant.yaml",
+    "suites/lab-sweep.yaml",
     "suites/quant-gate.yaml",
     "suites/smoke.yaml",
+    "suites/sweep.yaml",
     "fixtures/datasets/arithmetic-easy.jsonl",
     "fixtures/datasets/arithmetic.jsonl",
     "fixtures/datasets/choice.jsonl",
