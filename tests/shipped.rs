@@ -84,6 +84,8 @@ fn suites_are_as_large_as_their_comments_say() {
     assert_eq!(plan::build(&chat.suite, &chat.live, 0).unwrap().samples.len(), 64);
     assert_eq!(samples(&named("demo.yaml")), 240);
     assert_eq!(samples(&named("lab-quant.yaml")), 144);
+    assert_eq!(samples(&named("lab-sweep.yaml")), 60);
+    assert_eq!(samples(&named("sweep.yaml")), 120);
     assert_eq!(samples(&named("quant-gate.yaml")), 853);
     assert_eq!(samples(&named("smoke.yaml")), 12);
 }
@@ -144,7 +146,16 @@ fn replies(task: &Task, row: &Row) -> Vec<(String, bool)> {
 
 #[test]
 fn right_answers_pass_and_wrong_ones_fail_on_every_row() {
-    for name in ["chat-load.yaml", "demo.yaml", "lab-quant.yaml", "quant-gate.yaml", "smoke.yaml"] {
+    let names = [
+        "chat-load.yaml",
+        "demo.yaml",
+        "lab-quant.yaml",
+        "lab-sweep.yaml",
+        "quant-gate.yaml",
+        "smoke.yaml",
+        "sweep.yaml",
+    ];
+    for name in names {
         for mut task in named(name).suite.tasks {
             let told = check_examples(&task, &render).unwrap();
             assert!(told.is_empty(), "{name}: task {}: {told:?}", task.name);

@@ -67,7 +67,8 @@ fn requests(planned: u64, rows: &[&Row]) -> BTreeMap<String, u64> {
     counts
 }
 
-fn tally<'a>(names: impl Iterator<Item = &'a str>) -> BTreeMap<String, u64> {
+/// How often each name occurs.
+pub fn tally<'a>(names: impl Iterator<Item = &'a str>) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for name in names {
         *counts.entry(name.to_owned()).or_insert(0) += 1;

@@ -129,7 +129,7 @@ pub fn group<'a>(pairs: &[RowPair<'a>], key: fn(&Row) -> Option<&str>) -> BTreeM
 }
 
 /// Absent where no pair is scored in both arms.
-fn quality_delta(pairs: &[RowPair<'_>], metric: &str) -> Option<QualityDelta> {
+pub fn quality_delta(pairs: &[RowPair<'_>], metric: &str) -> Option<QualityDelta> {
     let values: Vec<Pair<'_>> = pairs.iter().filter_map(|pair| pair.values(metric)).collect();
     if values.is_empty() {
         return None;

@@ -6,23 +6,29 @@
 
 pub mod arms;
 mod caches;
+mod capacity;
 pub mod compare;
 mod costs;
 pub mod estimate;
 pub mod figures;
 mod flips;
 mod gates;
+mod goodput;
 pub mod graded;
 pub mod instrument;
 pub mod latency;
 pub mod money;
+mod points;
 pub mod rows;
 pub mod samples;
+mod slo;
 mod speed;
 pub mod stats;
+mod steps;
 mod streams;
 pub mod summarize;
 pub mod summary;
+pub mod sweep;
 #[cfg(test)]
 mod testkit;
 #[cfg(test)]

@@ -226,7 +226,7 @@ impl<'a> Collector<'a> {
                     let warmup_us = self.warmups_us.get(usize::from(stage)).copied().unwrap_or(0);
                     let from_us = at_us.saturating_add(warmup_us);
                     self.counts_from_us.insert(slot, from_us);
-                    self.windows.start(slot, block, arm, from_us);
+                    self.windows.start(slot, block, stage, arm, from_us);
                 }
             }
             Event::Cache { arm, by, .. } => {

@@ -12,7 +12,7 @@ use super::speed::Speeds;
 use super::summary::{ArmSummary, GateResult, RunInfo, RunVerdict, SUMMARY_FORMAT, Summary};
 use super::throughput::Rates;
 use super::withdrawn::Withdrawn;
-use super::{AnalyzeError, arms, validity, verdict};
+use super::{AnalyzeError, arms, capacity, steps, validity, verdict};
 use crate::drive::{EndReason, Event, Finding};
 use crate::grade::ScoreRecord;
 use crate::plan::Plan;
@@ -49,6 +49,7 @@ pub fn summarize(input: &AnalyzeInput<'_>, run: &Run) -> Result<Summary, Analyze
     let speeds = Speeds { run, rates, seed: plan.suite.sampling.seed };
     let matched = compare::comparisons(plan, run);
     let mut findings = validity::before_ratios(plan, run, &matched);
+    findings.extend(steps::findings(plan, run));
     let withdrawn = Withdrawn::by(plan, &findings);
     let mut comparisons: Vec<_> =
         matched.iter().map(|matched| compare::summary(plan, &speeds, &withdrawn, matched)).collect();
@@ -72,7 +73,8 @@ pub fn summarize(input: &AnalyzeInput<'_>, run: &Run) -> Result<Summary, Analyze
         gates.extend(own);
         verdicts.push(verdict);
     }
-    Ok(Summary {
+    let sweep = steps::summary(plan, &speeds, &withdrawn, &matched);
+    let mut summary = Summary {
         format: SUMMARY_FORMAT.to_owned(),
         suite: plan.suite.name.clone(),
         verdict: verdicts.into_iter().max().unwrap_or(RunVerdict::None),
@@ -81,9 +83,15 @@ pub fn summarize(input: &AnalyzeInput<'_>, run: &Run) -> Result<Summary, Analyze
         arm_order: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
         arms: arm_summaries(plan, run, rates, &withdrawn),
         comparisons,
+        capacity: sweep.as_ref().and_then(|sweep| capacity::summary(plan, sweep)),
+        sweep,
         validity: findings,
         environment: environment(plan, run, rates),
-    })
+    };
+    if steps::mixes_loads(plan) {
+        steps::withhold(&mut summary);
+    }
+    Ok(summary)
 }
 
 fn involved<'a>(evidence: &Evidence<'a>, matched: &Matched<'_>) -> Vec<&'a str> {

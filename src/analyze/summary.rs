@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::estimate::Estimate;
+use super::sweep::{CapacitySummary, SweepSummary};
 use crate::drive::Finding;
 
 pub const SUMMARY_FORMAT: &str = "counterpoise.summary/1";
@@ -21,6 +22,11 @@ pub struct Summary {
     pub arm_order: Vec<String>,
     pub arms: BTreeMap<String, ArmSummary>,
     pub comparisons: Vec<ComparisonSummary>,
+    /// The load's steps or stages, where it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepSummary>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<CapacitySummary>,
     pub validity: Vec<Finding>,
     pub environment: BTreeMap<String, Value>,
 }

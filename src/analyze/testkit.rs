@@ -16,8 +16,8 @@ use crate::grade::{GraderRecord, Score, ScoreRecord, Unscored, Verdict};
 use crate::plan::{self, Phase, Plan, Unit};
 use crate::spec::{
     Api, ArmsMode, Budget, CacheMode, Comparison, Dataset, Deployment, Field, Gate, GateKind, GraderKind, GraderSpec,
-    Limits, Load, MessageTemplate, Optimization, Price, Retry, Role, Row, Sampling, Scope, Start, Suite, Task,
-    Timeouts,
+    Limits, Load, LoadShape, MessageTemplate, Optimization, Price, Retry, Role, Row, Sampling, Scope, Start, Suite,
+    Task, Timeouts,
 };
 use crate::units::Span;
 
@@ -189,6 +189,12 @@ pub struct Kit {
 impl Kit {
     /// Plays a whole run: every unit is answered by `answer(arm, sample, repeat)`.
     pub fn play(suite: &Suite, answer: impl Fn(&str, u32, u32) -> Answer) -> Kit {
+        Kit::play_units(suite, |arm, unit| answer(arm, unit.sample, unit.repeat))
+    }
+
+    /// Plays a whole run by unit. A slot has one lane, or as many as its stage says where the load has several stages;
+    /// units of an open load are sent when they are due. A timed slot ends by the clock.
+    pub fn play_units(suite: &Suite, answer: impl Fn(&str, &Unit) -> Answer) -> Kit {
         let plan = plan::build(suite, suite, 1_000).unwrap();
         let environment = BTreeMap::from([("os".to_owned(), json!("linux"))]);
         let session = Event::Session { session: 1, anchor_wall_ms: 5_000, resumed: false, environment };
@@ -201,24 +207,63 @@ impl Kit {
             }
         }
         for slot in kit.plan.slots() {
-            let arm = kit.plan.arms[slot.arm].name.clone();
-            let (block, at_us, phase) = (slot.block, kit.now_us, Phase::Measured);
-            kit.events.push(Event::SlotStarted { slot: slot.index, block, stage: 0, arm: arm.clone(), at_us, phase });
-            for unit in kit.plan.units_of(slot) {
-                kit.ask(&unit, &answer(&arm, unit.sample, unit.repeat));
-            }
-            kit.events.push(Event::SlotEnded {
-                slot: slot.index,
-                block,
-                arm,
-                at_us: kit.now_us,
-                phase,
-                end: SlotEnd::Planned,
-            });
+            kit.play_slot(slot, &answer);
         }
         let at_us = kit.now_us;
         kit.events.push(Event::Ended { at_us, complete: true, reason: EndReason::Done });
         kit
+    }
+
+    fn play_slot(&mut self, slot: plan::Slot, answer: &impl Fn(&str, &Unit) -> Answer) {
+        let arm = self.plan.arms[slot.arm].name.clone();
+        let block = self.plan.blocks[slot.block as usize].clone();
+        let (started, phase) = (self.now_us, Phase::Measured);
+        let stages = self.plan.suite.load.stages();
+        let lanes = match stages[usize::from(block.stage)].shape {
+            LoadShape::Closed { concurrency, .. } if stages.len() > 1 => concurrency as usize,
+            _ => 1,
+        };
+        let mut free = vec![started; lanes];
+        self.events.push(Event::SlotStarted {
+            slot: slot.index,
+            block: slot.block,
+            stage: block.stage,
+            arm: arm.clone(),
+            at_us: started,
+            phase,
+        });
+        let (mut end, mut last) = (SlotEnd::Planned, started);
+        for unit in self.plan.units_of(slot) {
+            let lane = (0..lanes).min_by_key(|lane| free[*lane]).unwrap();
+            self.now_us = unit.intended_us.map_or(free[lane], |us| started + us);
+            if block.time_us.is_some_and(|us| unit.intended_us.is_none() && self.now_us >= started + us) {
+                end = SlotEnd::TimeUp;
+                break;
+            }
+            self.ask(&unit, &answer(&arm, &unit));
+            if let (Some(us), Some(Event::Attempt(attempt))) = (unit.intended_us, self.events.last_mut()) {
+                attempt.timeline.intended_us = Some(started + us);
+                if attempt.outcome == Outcome::Dropped {
+                    attempt.timeline.sent_us = None;
+                }
+            }
+            free[lane] = self.now_us;
+            last = last.max(self.now_us);
+        }
+        self.now_us = last;
+        self.events.push(Event::SlotEnded { slot: slot.index, block: slot.block, arm, at_us: last, phase, end });
+    }
+
+    /// How a slot of an arm's stage ended, to be changed.
+    pub fn end_of(&mut self, arm: &str, stage: u16) -> &mut SlotEnd {
+        let blocks = self.plan.blocks.clone();
+        let found = self.events.iter_mut().find_map(|event| match event {
+            Event::SlotEnded { arm: of, block, end, .. } if of == arm && blocks[*block as usize].stage == stage => {
+                Some(end)
+            }
+            _ => None,
+        });
+        found.unwrap()
     }
 
     /// Records one request with its attempts and its score.

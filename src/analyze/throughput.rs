@@ -4,19 +4,26 @@ use std::collections::BTreeMap;
 
 use super::stats::Sums;
 use super::summary::Throughput;
-use super::windows::{Counts, Window, Windows};
+use super::windows::{Counts, PARTS, Part, Window, Windows};
 use crate::spec::SpeedMetric;
 
-/// Which part of the windows counts, decided once for all arms of the run.
+/// Which part of the windows counts, decided once for all arms of the run, or of one stage of it.
 #[derive(Clone, Copy)]
 pub struct Rates<'a> {
     windows: &'a [Window],
+    stage: Option<u16>,
     trimmed: bool,
 }
 
 impl<'a> Rates<'a> {
     pub fn new(windows: &'a [Window]) -> Self {
-        Rates { windows, trimmed: Windows::trimmed(windows) }
+        Rates { windows, stage: None, trimmed: Windows::trimmed(windows.iter()) }
+    }
+
+    /// Of one stage alone.
+    pub fn of_stage(windows: &'a [Window], stage: u16) -> Self {
+        let trimmed = Windows::trimmed(windows.iter().filter(|w| w.stage == stage));
+        Rates { windows, stage: Some(stage), trimmed }
     }
 
     pub fn is_trimmed(self) -> bool {
@@ -24,7 +31,7 @@ impl<'a> Rates<'a> {
     }
 
     fn of_arm(self, arm: usize) -> impl Iterator<Item = &'a Window> {
-        self.windows.iter().filter(move |w| w.arm == arm)
+        self.windows.iter().filter(move |w| w.arm == arm && self.stage.is_none_or(|stage| w.stage == stage))
     }
 
     fn counts(self, window: &'a Window) -> &'a Counts {
@@ -43,6 +50,35 @@ impl<'a> Rates<'a> {
             input_tokens_per_s: rate(SpeedMetric::InputTokensPerS),
             window_s: self.window_us(arm) as f64 / 1e6,
         }
+    }
+
+    /// Microseconds of the arm's windows as they count, and of the whole slots.
+    pub fn counted_us(self, arm: usize) -> (u64, u64) {
+        let counted = self.of_arm(arm).map(|w| self.counts(w).us).fold(0, u64::saturating_add);
+        (counted, self.window_us(arm))
+    }
+
+    /// Rates of the equal parts of the arm's windows: answers per second, and output tokens per second where all are
+    /// known.
+    pub fn parts(self, arm: usize) -> (Vec<f64>, Option<Vec<f64>>) {
+        let of = |amount: fn(&Part) -> f64| -> Vec<f64> {
+            let parts = self.of_arm(arm).map(|w| self.counts(w)).filter(|counts| counts.us > 0);
+            let rates = parts.flat_map(|counts| {
+                let seconds = counts.us as f64 / 1e6 / PARTS as f64;
+                counts.parts.iter().map(move |part| amount(part) / seconds)
+            });
+            rates.collect()
+        };
+        let tokens = self.of_arm(arm).all(|w| w.output_unknown == 0).then(|| of(|part| part.output_tokens));
+        (of(|part| part.requests as f64), tokens)
+    }
+
+    /// Open load: what arrived and what was answered in the second halves of the arm's windows, when as much leaves a
+    /// server that keeps up as enters it. Absent in a closed load.
+    pub fn flow(self, arm: usize) -> Option<(u64, u64)> {
+        let late = self.of_arm(arm).filter(|w| w.open).flat_map(|w| w.steady.parts.iter().skip(PARTS as usize / 2));
+        let (arrived, answered) = late.fold((0, 0), |(a, r), part| (a + part.arrivals, r + part.requests));
+        (arrived > 0).then_some((arrived, answered))
     }
 
     /// Length of the arm's whole windows: what its GPUs are paid for.

@@ -12,6 +12,7 @@ use super::rows::{Row, Run};
 use super::samples::{Delta, Pair};
 use super::speed::ArmPair;
 use super::stats::{FEWEST_BLOCKS, PairedCounts, mcnemar};
+use super::steps;
 use super::summary::ComparisonSummary;
 use crate::deploy::Outcome;
 use crate::drive::{EndReason, Finding, Severity};
@@ -155,7 +156,7 @@ fn timing(plan: &Plan, comparisons: &[Matched<'_>]) -> Vec<Finding> {
         let message = "the arms ran one after the other: their speed is shown and not compared, for whatever else \
                        changed in between is part of it";
         findings.push(finding("not_concurrent", Severity::WithdrawsFigures, None, message.to_owned()));
-    } else if plan.blocks.len() < FEWEST_BLOCKS {
+    } else if plan.blocks.len() < FEWEST_BLOCKS && !steps::is_staged(plan) {
         let needed = 4 * FEWEST_BLOCKS as u64 * u64::from(plan.suite.load.concurrency().max(1));
         let message = format!(
             "{} blocks carry no interval for a ratio of speeds: {FEWEST_BLOCKS} are needed, which at this concurrency \

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use super::estimate::Estimate;
 use super::speed::ArmPair;
-use super::summary::{ArmSummary, Latency};
+use super::summary::{ArmSummary, Latency, Throughput};
 use crate::drive::{Finding, Severity};
 use crate::plan::Plan;
 use crate::spec::{LatencyFigure, SpeedMetric};
 
 /// The method of a ratio whose arms didn't run side by side: shown, marked, never decided on.
 pub const NOT_CONCURRENT: &str = "not_concurrent";
+/// Withdraws figures over all stages and none of a single one.
+const LOADS_MIXED: &str = "loads_mixed";
 
 #[derive(Clone, Debug, Default)]
 pub struct Withdrawn {
@@ -65,36 +67,60 @@ impl Withdrawn {
         ratios.into_iter().filter_map(kept).collect()
     }
 
+    /// The finding that withdraws an arm's figure of one step.
+    pub fn step_figure(&self, arm: usize, metric: SpeedMetric) -> Option<&str> {
+        let concerns = |(code, of): &&(String, Option<usize>)| {
+            code != LOADS_MIXED && of.is_none_or(|of| of == arm) && covers(code, metric)
+        };
+        self.entries.iter().find(concerns).map(|(code, _)| code.as_str())
+    }
+
+    /// What is left of a step's ratios.
+    pub fn step_ratios(&self, arms: ArmPair, ratios: BTreeMap<String, Estimate>) -> BTreeMap<String, Estimate> {
+        let steps = Withdrawn {
+            entries: self.entries.iter().filter(|(code, _)| code != LOADS_MIXED).cloned().collect(),
+            arms_differ_in_time: self.arms_differ_in_time,
+        };
+        steps.ratios(arms, ratios)
+    }
+
     /// Takes an arm's withdrawn figures out of its summary.
     pub fn apply(&self, arm: usize, summary: &mut ArmSummary) {
-        let gone = |figure| self.figure(arm, SpeedMetric::Latency { figure, percentile: 50 }).is_some();
-        let Latency { ttft_ms, ttfa_ms, tpot_ms, itl_ms, e2e_ms, response_ms, ttft_parts_ms, .. } =
-            &mut summary.latency;
-        let figures = [
-            (LatencyFigure::Ttft, ttft_ms),
-            (LatencyFigure::Ttfa, ttfa_ms),
-            (LatencyFigure::Tpot, tpot_ms),
-            (LatencyFigure::Itl, itl_ms),
-            (LatencyFigure::E2e, e2e_ms),
-            (LatencyFigure::Response, response_ms),
-        ];
-        for (figure, distribution) in figures {
-            if gone(figure) {
-                *distribution = None;
-            }
+        take_out(&mut summary.latency, &mut summary.throughput, |metric| self.figure(arm, metric).is_some());
+    }
+
+    /// The same of one step.
+    pub fn apply_to_step(&self, arm: usize, latency: &mut Latency, throughput: &mut Throughput) {
+        take_out(latency, throughput, |metric| self.step_figure(arm, metric).is_some());
+    }
+}
+
+fn take_out(latency: &mut Latency, rates: &mut Throughput, gone: impl Fn(SpeedMetric) -> bool) {
+    let spoiled = |figure| gone(SpeedMetric::Latency { figure, percentile: 50 });
+    let Latency { ttft_ms, ttfa_ms, tpot_ms, itl_ms, e2e_ms, response_ms, ttft_parts_ms, .. } = latency;
+    let figures = [
+        (LatencyFigure::Ttft, ttft_ms),
+        (LatencyFigure::Ttfa, ttfa_ms),
+        (LatencyFigure::Tpot, tpot_ms),
+        (LatencyFigure::Itl, itl_ms),
+        (LatencyFigure::E2e, e2e_ms),
+        (LatencyFigure::Response, response_ms),
+    ];
+    for (figure, distribution) in figures {
+        if spoiled(figure) {
+            *distribution = None;
         }
-        if gone(LatencyFigure::Ttft) {
-            ttft_parts_ms.clear();
-        }
-        let rates = &mut summary.throughput;
-        for (metric, rate) in [
-            (SpeedMetric::RequestsPerS, &mut rates.requests_per_s),
-            (SpeedMetric::OutputTokensPerS, &mut rates.output_tokens_per_s),
-            (SpeedMetric::InputTokensPerS, &mut rates.input_tokens_per_s),
-        ] {
-            if self.figure(arm, metric).is_some() {
-                *rate = None;
-            }
+    }
+    if spoiled(LatencyFigure::Ttft) {
+        ttft_parts_ms.clear();
+    }
+    for (metric, rate) in [
+        (SpeedMetric::RequestsPerS, &mut rates.requests_per_s),
+        (SpeedMetric::OutputTokensPerS, &mut rates.output_tokens_per_s),
+        (SpeedMetric::InputTokensPerS, &mut rates.input_tokens_per_s),
+    ] {
+        if gone(metric) {
+            *rate = None;
         }
     }
 }

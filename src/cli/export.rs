@@ -86,6 +86,7 @@ impl Requests<'_> {
             cached_tokens: attempt.usage.cached_tokens,
             output_tokens: attempt.output_tokens.map(|(tokens, _)| tokens),
             usd: usd.map(|usd| usd.normalize().to_string()),
+            stage: attempt.stage,
         }
     }
 }

@@ -104,7 +104,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Takes graders, prices, SLOs and gates from another suite, to judge the recorded answers by. What was asked stays.
+    /// Takes graders, prices, SLOs, the demand and gates from another suite, to judge the recorded answers by. What was asked stays.
     pub fn take_judgement(&mut self, other: &Suite) -> Result<(), String> {
         for task in &mut self.suite.tasks {
             let judge = other.task(&task.name).ok_or_else(|| {
@@ -124,6 +124,7 @@ impl Plan {
             }
         }
         self.suite.slo.clone_from(&other.slo);
+        self.suite.capacity.clone_from(&other.capacity);
         self.suite.gates.clone_from(&other.gates);
         Ok(())
     }

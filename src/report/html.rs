@@ -10,7 +10,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use super::ReportError;
 use super::text::csp_hash;
 use super::view;
-use super::view::SPEED_COLUMNS;
+use super::view::{RATIO_COLUMNS, SPEED_COLUMNS, STEP_COLUMNS};
 use crate::analyze::Summary;
 
 const TEMPLATE: &str = include_str!("../../reports/report.html.j2");
@@ -36,6 +36,8 @@ pub fn html(summary: &Summary, generated_wall_ms: u64) -> Result<String, ReportE
             page => Value::from(Serde(view::page(summary, generated_wall_ms))),
             policy,
             speed_columns,
+            step_columns => STEP_COLUMNS,
+            step_ratio_columns => RATIO_COLUMNS,
             style => STYLE,
             script => SCRIPT,
         })

@@ -8,7 +8,7 @@ use crate::drive::Severity;
 
 use super::format;
 use super::text::markdown as safe;
-use super::view::{Cell, Row, SPEED_COLUMNS, sentence, tradeoff};
+use super::view::{Cell, RATIO_COLUMNS, Row, SPEED_COLUMNS, STEP_COLUMNS, sentence, steps, tradeoff};
 use super::words;
 
 /// Rows that a table holds at most: a step summary is cut by GitHub at 1 MiB.
@@ -30,6 +30,7 @@ pub fn markdown(summary: &Summary) -> String {
     findings(&mut out, summary);
     gates(&mut out, &summary.gates);
     trade(&mut out, summary);
+    by_step(&mut out, summary);
     let run = &summary.run;
     let _ = writeln!(
         out,
@@ -123,6 +124,51 @@ fn line(out: &mut String, row: &Row) {
         speed.join(" | "),
         cell(&row.cost)
     );
+}
+
+fn by_step(out: &mut String, summary: &Summary) {
+    let Some(steps) = steps(summary) else { return };
+    for arm in &steps.arms {
+        let _ = writeln!(
+            out,
+            "\n### Steps of {}\n\n| {} | {} | Ended |",
+            safe(&arm.name),
+            steps.over,
+            STEP_COLUMNS.join(" | ")
+        );
+        let _ = writeln!(out, "|--:|{}---|", "--:|".repeat(STEP_COLUMNS.len()));
+        for row in arm.rows.iter().take(ROWS) {
+            let cells: Vec<String> = row.cells.iter().map(cell).collect();
+            let _ = writeln!(out, "| {} | {} | {} |", safe(&row.step), cells.join(" | "), safe(&row.end_text));
+        }
+        out.push('\n');
+        for point in &arm.points {
+            let _ = writeln!(out, "- {}", safe(point));
+        }
+    }
+    for comparison in &steps.comparisons {
+        let _ = writeln!(
+            out,
+            "\n### Step by step: {}\n\n| Step | {} |",
+            safe(&comparison.title),
+            RATIO_COLUMNS.join(" | ")
+        );
+        let _ = writeln!(out, "|--:|{}", "--:|".repeat(RATIO_COLUMNS.len()));
+        for row in comparison.rows.iter().take(ROWS) {
+            let cells: Vec<String> = row.cells.iter().map(cell).collect();
+            let _ = writeln!(out, "| {} | {} |", safe(&row.step), cells.join(" | "));
+        }
+    }
+    if steps.capacity.is_empty() {
+        return;
+    }
+    out.push_str("\n### Capacity\n\n| Arm | Rate of a replica | Replicas | Per hour | Why |\n|---|--:|--:|--:|---|\n");
+    for row in &steps.capacity {
+        let reason = safe(&row.reason);
+        let _ =
+            writeln!(out, "| {} | {} | {} | {} | {reason} |", safe(&row.arm), row.rate, row.replicas, row.usd_per_hour);
+    }
+    let _ = writeln!(out, "\n{}", safe(&steps.capacity_text));
 }
 
 /// `~ ×0.99 (0.94 to 1.03)`. The tilde is escaped: two of them would strike the text through.

@@ -13,6 +13,7 @@ mod markdown;
 pub mod rows;
 mod svg;
 mod terminal;
+mod terminal_steps;
 pub mod text;
 mod view;
 mod words;
@@ -48,3 +49,5 @@ pub enum ReportError {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_steps;

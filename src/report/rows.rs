@@ -42,6 +42,8 @@ pub struct RequestRow {
     pub output_tokens: Option<u64>,
     /// An exact decimal.
     pub usd: Option<String>,
+    /// Index into the load's stages: the step of a sweep.
+    pub stage: u16,
 }
 
 /// One grader's word on one request.
@@ -63,7 +65,7 @@ pub struct GradeRow {
     pub unscored_why: Option<String>,
 }
 
-const REQUEST_COLUMNS: [&str; 22] = [
+const REQUEST_COLUMNS: [&str; 23] = [
     "unit",
     "arm",
     "task",
@@ -86,6 +88,7 @@ const REQUEST_COLUMNS: [&str; 22] = [
     "cached_tokens",
     "output_tokens",
     "usd",
+    "stage",
 ];
 const GRADE_COLUMNS: [&str; 14] = [
     "unit",

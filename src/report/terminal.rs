@@ -12,7 +12,7 @@ use crate::drive::Severity;
 use super::instrument;
 use super::text::{clipped, one_line};
 use super::view::{Cell, Row, sentence, tradeoff};
-use super::words;
+use super::{terminal_steps, words};
 
 /// Below this the table's figures would break inside their digits.
 const NARROWEST: usize = 80;
@@ -47,6 +47,7 @@ pub fn terminal(summary: &Summary, width: usize, colour: bool) -> String {
     }
     gates(&mut out, summary, width, paint);
     trade(&mut out, summary, width);
+    terminal_steps::write(&mut out, summary, width);
     if let Some(instrument) = instrument::sentence(summary) {
         out.push('\n');
         wrapped(&mut out, &format!("Instrument: {instrument}"), "", width);
@@ -135,9 +136,10 @@ fn trade(out: &mut String, summary: &Summary, width: usize) {
         }
     }
     let run = &summary.run;
+    let by_step = if summary.sweep.is_some() { "; speed stands step by step below" } else { "" };
     let heading = format!(
         "Trade-off against the baseline (ratios are candidate ÷ baseline over {} blocks; intervals are 90%; ~ means that \
-         the interval includes no change):",
+         the interval includes no change{by_step}):",
         super::format::count(run.blocks)
     );
     out.push('\n');
@@ -162,7 +164,7 @@ fn columns(row: &Row) -> Vec<String> {
 }
 
 /// The figure over its interval, which is broken after the dots where it is too long for one line.
-fn cell(cell: &Cell, room: usize) -> String {
+pub(super) fn cell(cell: &Cell, room: usize) -> String {
     let noise = if cell.word.starts_with('~') { "~ " } else { "" };
     let mut sub = cell.sub.replace(" to ", "…");
     if sub.chars().count() > room {
@@ -173,7 +175,7 @@ fn cell(cell: &Cell, room: usize) -> String {
 }
 
 /// Breaks at spaces; a word that is longer than the line stays whole.
-fn wrapped(out: &mut String, text: &str, indent: &str, width: usize) {
+pub(super) fn wrapped(out: &mut String, text: &str, indent: &str, width: usize) {
     let room = width.saturating_sub(indent.chars().count()).max(20);
     let mut line = String::new();
     for word in text.split(' ') {

@@ -36,16 +36,15 @@ fn summary_has_the_shape_of_its_contract(summary: &Value) {
     assert_eq!(summary["verdict"], "fail");
     has_keys(summary, &["suite", "gates", "arms", "comparisons", "validity", "environment"]);
     has_keys(&summary["gates"][0], &["gate", "arm", "scope", "verdict", "estimate", "bound", "reason"]);
-    for arm in ["baseline", "baseline-twin", "quantized", "speculative", "truncated"] {
-        let arm = &summary["arms"][arm];
+    for name in ["baseline", "baseline-twin", "quantized", "speculative", "truncated"] {
+        let arm = &summary["arms"][name];
         has_keys(arm, &["requests", "quality", "latency", "throughput", "tokens", "cost", "stability", "server"]);
         assert_eq!(arm["requests"]["planned"], 240);
         assert_eq!(arm["requests"]["completed"], 240);
         has_keys(&arm["quality"]["accuracy"], &["overall", "by_task", "by_category"]);
-        has_keys(&arm["latency"]["ttft_ms"], &["p50", "p90", "p95", "p99", "mean", "max", "n", "intervals"]);
+        latency_has_its_shape(summary, name, &arm["latency"]["ttft_ms"]);
         has_keys(&arm["throughput"], &["requests_per_s", "output_tokens_per_s", "input_tokens_per_s"]);
         has_keys(&arm["cost"], &["total_usd", "usd_per_request", "usd_per_success"]);
-        assert!(arm["latency"]["ttft_ms"]["p99"].is_null(), "n(1 − q) = 2.4 is under 10");
     }
     let watched = &summary["environment"]["instrument"]["arms"]["quantized"];
     has_keys(watched, &["slots", "looks", "stall_p99_ms", "stall_max_ms", "lanes_cpu_share", "open_sockets"]);
@@ -59,6 +58,18 @@ fn summary_has_the_shape_of_its_contract(summary: &Value) {
     // The evidence stands at the beginning of the passages; the tail is what is kept.
     assert!(delta["by_task"]["passages"]["lost"].as_u64().unwrap() > 30);
     assert_eq!(delta["by_task"]["facts"]["lost"], 0);
+}
+
+/// On a host that is too busy to measure, the instrument says so, and there is no figure.
+fn latency_has_its_shape(summary: &Value, arm: &str, ttft: &Value) {
+    let mut findings = summary["validity"].as_array().unwrap().iter();
+    let limited = findings.any(|f| f["code"] == "client_limited" && (f["arm"] == arm || f["arm"].is_null()));
+    if limited {
+        assert!(ttft.is_null(), "{arm}: a figure that is withdrawn is not printed");
+        return;
+    }
+    has_keys(ttft, &["p50", "p90", "p95", "p99", "mean", "max", "n", "intervals"]);
+    assert!(ttft["p99"].is_null(), "n(1 − q) = 2.4 is under 10");
 }
 
 fn report_is_one_file(html: &str) {

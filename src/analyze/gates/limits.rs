@@ -5,12 +5,10 @@ use crate::analyze::SHOWN_LEVEL;
 use crate::analyze::arms::stability_counts;
 use crate::analyze::costs;
 use crate::analyze::estimate::{Estimate, two_sided_level};
-use crate::analyze::latency;
 use crate::analyze::rows::Row;
+use crate::analyze::slo::Tail;
 use crate::analyze::speed::ArmPair;
-use crate::analyze::stats::{
-    FEWEST_BLOCKS, clopper_pearson, is_printable, percentile, percentile_estimate, sorted, wilson,
-};
+use crate::analyze::stats::{FEWEST_BLOCKS, clopper_pearson, is_printable, wilson};
 use crate::analyze::summary::GateVerdict;
 use crate::spec::{CostMetric, LatencyFigure, Scope, SloTarget, SpeedMetric};
 
@@ -164,28 +162,34 @@ fn slo_target(
 
 /// A percentile in which every failed request counts as +∞.
 fn slo_latency(rows: &[&Row], figure: LatencyFigure, q: f64, at_most: f64, confidence: Option<f64>) -> Finding {
-    // A task without latencies has none to be failed.
-    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.timed).collect();
-    let answered = latency::values(rows.iter().copied(), figure);
-    if answered.is_empty() && !rows.iter().any(|row| row.outcome.is_error()) {
-        return Finding::not_evaluable(format!("no answer has a {}", figure.name()));
-    }
-    let failed = rows.iter().filter(|row| row.outcome.is_error()).count();
-    let values = sorted(answered.into_iter().chain(std::iter::repeat_n(f64::INFINITY, failed)));
-    let n = values.len() as u64;
-    let failures = if failed > 0 { format!(" ({failed} failures count as infinite)") } else { String::new() };
+    let tail = match Tail::of(rows, figure) {
+        Ok(tail) => tail,
+        Err(why) => return Finding::not_evaluable(why),
+    };
+    let n = tail.n();
+    let failures =
+        if tail.failed > 0 { format!(" ({} failures count as infinite)", tail.failed) } else { String::new() };
     if !is_printable(n, q) {
         let needed = (10.0 / (1.0 - q).min(q)).ceil();
         let reason = format!("{n} requests don't carry this percentile, {needed} do{failures}");
         return Finding { bound: Some(at_most), verdict: GateVerdict::Inconclusive, ..Finding::not_evaluable(reason) };
     }
-    let estimate = percentile_estimate(&values, q, confidence.map_or(SHOWN_LEVEL, level));
-    if percentile(&values, q).is_some_and(f64::is_infinite) {
-        let reason = format!("the percentile is a failed request{failures}");
-        return Finding { verdict: GateVerdict::Fail, estimate: Some(estimate), bound: Some(at_most), reason };
-    }
+    let level = confidence.map_or(SHOWN_LEVEL, level);
+    let estimate = tail.estimate(q, level);
+    let failed = |reason: String| Finding {
+        verdict: GateVerdict::Fail,
+        estimate: Some(estimate.clone()),
+        bound: Some(at_most),
+        reason,
+    };
     match confidence {
+        None if tail.percentile(q).is_some_and(f64::is_infinite) => {
+            failed(format!("the percentile is a failed request{failures}"))
+        }
         None => observed(estimate, at_most, &failures, ms),
+        Some(_) if tail.ends(q, level).0.is_some_and(f64::is_infinite) => {
+            failed(format!("certainly a failed request{failures}"))
+        }
         Some(_) => bounded(estimate, at_most, &failures, ms),
     }
 }

@@ -13,6 +13,7 @@
 //! | a family of gates | [`holm()`] |
 //! | percentiles of one arm | [`percentile_estimate`], printed where [`is_printable`] |
 //! | ratios of latency percentiles, means, throughput | [`percentile_ratio`], [`mean_ratio`], [`sums_ratio`] |
+//! | a ratio of two independent rates | [`ratio_of_means`] |
 //! | cost per success | [`cost_per_success`], [`cost_ratio`] |
 //! | is n large enough | [`pass_power`], [`fail_power`], [`n_to_decide`], [`smallest_detectable_loss`] |
 
@@ -20,6 +21,7 @@ pub mod blocks;
 pub mod cost;
 pub mod graded;
 pub mod holm;
+pub mod independent;
 pub mod paired;
 pub mod percentiles;
 pub mod permutation;
@@ -38,6 +40,7 @@ pub use graded::{
     MeanError, VarianceParts, clustered_mean_error, clustered_paired_mean, mean_error, paired_mean, variance_parts,
 };
 pub use holm::holm;
+pub use independent::ratio_of_means;
 pub use paired::{Mcnemar, PairedCounts, mcnemar};
 pub use percentiles::{interval_ranks, is_printable, percentile, percentile_estimate, sorted};
 pub use permutation::{EXACT_SIGN_FLIPS, SignFlip, sign_flip};

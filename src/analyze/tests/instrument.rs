@@ -166,7 +166,7 @@ fn tokens_per_event(tokens: u64) -> Summary {
 #[test]
 fn a_few_tokens_in_each_event_are_no_batch() {
     let speculative = tokens_per_event(4);
-    assert_eq!(arms(&speculative, "stream_batched"), Vec::<&str>::new());
+    assert_eq!(codes(&speculative), ["first_chunk_unknown"]);
     let latency = &speculative.arms["cand"].latency;
     assert!(latency.itl_ms.is_none() && latency.tpot_ms.is_some() && latency.ttft_ms.is_some());
     assert_eq!(arms(&tokens_per_event(9), "stream_batched"), ["cand"]);

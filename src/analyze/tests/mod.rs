@@ -1,5 +1,4 @@
 //! The analysis by its behaviour, on synthetic runs.
-
 mod arms;
 mod caches;
 mod compare;
@@ -7,4 +6,5 @@ mod figures;
 mod instrument;
 mod limits;
 mod quality;
+mod steps;
 mod validity;

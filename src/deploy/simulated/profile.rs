@@ -175,8 +175,16 @@ pub struct AnswerSource {
 }
 
 impl Profile {
-    pub const BUILTIN_NAMES: [&'static str; 6] =
-        ["demo-baseline", "demo-quantized", "demo-speculative", "demo-truncated", "exact", "faulty"];
+    pub const BUILTIN_NAMES: [&'static str; 8] = [
+        "demo-baseline",
+        "demo-quantized",
+        "demo-speculative",
+        "demo-truncated",
+        "exact",
+        "faulty",
+        "small-baseline",
+        "small-quantized",
+    ];
 
     /// A profile that ships with the program, by the name after `builtin:`.
     pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
@@ -187,6 +195,8 @@ impl Profile {
             "demo-truncated" => include_str!("profiles/demo-truncated.json"),
             "exact" => include_str!("profiles/exact.json"),
             "faulty" => include_str!("profiles/faulty.json"),
+            "small-baseline" => include_str!("profiles/small-baseline.json"),
+            "small-quantized" => include_str!("profiles/small-quantized.json"),
             _ => return Err(ProfileError::UnknownBuiltin { name: name.to_owned() }),
         };
         Profile::from_json(text)

@@ -26,7 +26,8 @@ const BOTTOM: f64 = 40.0;
 const COLOURS: usize = 8;
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "9 3 2 3", "4 2"];
 
-fn stroke(index: usize, twin: bool) -> String {
+/// Class and dash of an arm's line.
+pub(super) fn stroke(index: usize, twin: bool) -> String {
     let dash = if twin { "2 4" } else { DASHES.get(index % DASHES.len()).copied().unwrap_or_default() };
     let twin = if twin { " twin" } else { "" };
     let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };

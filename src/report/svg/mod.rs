@@ -6,10 +6,12 @@
 mod axis;
 mod bars;
 mod cdf;
+mod curve;
 mod scatter;
 
 pub use bars::{Span, forest, forest_axis, gate_bar};
 pub use cdf::{Series, cdf, swatch};
+pub use curve::{Line, curves};
 pub use scatter::{Point, Scatter, scatter};
 
 use std::fmt::Write as _;

@@ -8,6 +8,7 @@ mod head;
 mod latency;
 mod methods;
 mod quality;
+mod steps;
 mod tradeoff;
 
 use serde::Serialize;
@@ -19,6 +20,7 @@ use super::text::{clipped, one_line};
 
 pub(crate) use cell::Cell;
 pub(crate) use head::sentence;
+pub(crate) use steps::{RATIO_COLUMNS, STEP_COLUMNS, Steps, steps};
 pub(crate) use tradeoff::{Row, SPEED_COLUMNS, tradeoff};
 
 /// The page. Fields that end in `_svg` hold markup that was made here; all else is text that the template escapes.
@@ -27,6 +29,7 @@ pub struct Page {
     pub head: head::Head,
     pub gates: Vec<gates::Group>,
     pub tradeoff: tradeoff::Tradeoff,
+    pub steps: Option<Steps>,
     pub quality: quality::Quality,
     pub latency: latency::LatencyView,
     pub arms: arms::Arms,
@@ -40,6 +43,7 @@ pub fn page(summary: &Summary, generated_wall_ms: u64) -> Page {
         head: head::head(summary, generated_wall_ms),
         gates: gates::groups(summary),
         tradeoff: tradeoff(summary),
+        steps: steps(summary),
         quality: quality::quality(summary),
         latency: latency::latency(summary),
         arms: arms::arms(summary),
