@@ -7,6 +7,8 @@ mod checks;
 mod harness;
 #[path = "simulation/loads.rs"]
 mod loads;
+#[path = "simulation/sweeps.rs"]
+mod sweeps;
 
 use std::collections::HashSet;
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::SHOWN_LEVEL;
+use super::histogram::Histogram;
 use super::rows::Row;
 use super::stats::{is_printable, percentile, percentile_estimate, sorted};
 use super::summary::{Distribution, ItlValidity, Latency};
@@ -129,6 +130,7 @@ pub fn distribution(values: Vec<f64>) -> Option<Distribution> {
         n,
         intervals,
         cdf: cdf(&values),
+        histogram: Histogram::of_ms(values.iter().copied()),
     })
 }
 

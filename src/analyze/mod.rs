@@ -14,6 +14,7 @@ mod flips;
 mod gates;
 mod goodput;
 pub mod graded;
+pub mod histogram;
 pub mod latency;
 pub mod money;
 mod points;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::estimate::Estimate;
+use super::histogram::Histogram;
 use super::sweep::{CapacitySummary, SweepSummary};
 use crate::drive::Finding;
 
@@ -176,6 +177,9 @@ pub struct Distribution {
     pub intervals: BTreeMap<String, (f64, f64)>,
     /// Up to 100 points (milliseconds, share at or below) for drawing.
     pub cdf: Vec<(f64, f64)>,
+    /// All values, to be merged with those of other runs.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub histogram: Histogram,
 }
 
 /// Inside the arm's own windows.
