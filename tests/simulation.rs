@@ -9,6 +9,8 @@ mod harness;
 mod loads;
 #[path = "simulation/peers.rs"]
 mod peers;
+#[path = "simulation/sweeps.rs"]
+mod sweeps;
 #[path = "simulation/workloads.rs"]
 mod workloads;
 

@@ -32,6 +32,7 @@ pub fn summary(plan: &Plan, run: &Run, rates: Rates<'_>, index: usize, arm: &Arm
         unscored: tally(rows.iter().filter_map(|row| row.graded.unscored_why.as_deref())),
         quality: quality(&rows),
         latency: latency::of_arm(&rows),
+        cold_start: run.extras.get(index).and_then(|extras| extras.cold_start.as_ref()).map(|(_, cold)| cold.clone()),
         throughput: rates.throughput(index),
         tokens: tokens(&rows),
         cost: cost(plan, run, rates, index, &rows),
@@ -133,8 +134,17 @@ fn tokens(rows: &[&Row]) -> Tokens {
         input: sum(|row| row.input_tokens),
         cached_input: sum(|row| row.cached_tokens),
         output: sum(|row| row.output_tokens),
+        provenance: provenance(&answered),
         usage_share: (!answered.is_empty()).then(|| with_usage as f64 / answered.len() as f64),
     }
+}
+
+fn provenance(answered: &[&&Row]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for provenance in answered.iter().filter_map(|row| row.output_provenance) {
+        *counts.entry(name_of(&provenance)).or_insert(0) += 1;
+    }
+    counts
 }
 
 /// Measured spend of one arm: its requests and its GPUs' hours, whichever has a price.

@@ -36,6 +36,12 @@ pub fn response_ms(attempt: &Attempt) -> Option<f64> {
     since_ms(t.last_token_us.or(t.eof_us), t.intended_us)
 }
 
+/// Open load: first token − intended. Absent without streaming.
+pub fn ttft_response_ms(attempt: &Attempt) -> Option<f64> {
+    let t = &attempt.timeline;
+    since_ms(t.first_token_us, t.intended_us).filter(|_| attempt.stream)
+}
+
 /// Open load: sent − intended, of the first attempt: a retry is late on purpose.
 pub fn dispatch_lag_ms(attempt: &Attempt) -> Option<f64> {
     since_ms(attempt.timeline.sent_us, attempt.timeline.intended_us).filter(|_| attempt.attempt == 1)
@@ -54,6 +60,12 @@ pub fn tpot_ms(attempt: &Attempt) -> Option<f64> {
     let divisor = tokens.checked_sub(hidden)?.checked_sub(first_chunk).filter(|d| *d >= 1)?;
     let span = since_ms(attempt.timeline.last_token_us, attempt.timeline.first_token_us)?;
     (span > 0.0).then(|| span / divisor as f64)
+}
+
+/// Gaps between token-bearing events in microseconds, the wait for the first one left out. Absent without streaming.
+pub fn icl_us(attempt: &Attempt) -> Option<Vec<u32>> {
+    let gaps = attempt.arrival_gaps_us.get(1..).filter(|_| attempt.stream)?;
+    Some(gaps.iter().map(|&gap| u32::try_from(gap).unwrap_or(u32::MAX)).collect())
 }
 
 /// Gaps between tokens in microseconds, the wait for the first one left out.

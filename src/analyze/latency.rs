@@ -3,20 +3,29 @@
 use std::collections::BTreeMap;
 
 use super::SHOWN_LEVEL;
+use super::histogram::Histogram;
 use super::rows::Row;
 use super::stats::{is_printable, percentile, percentile_estimate, sorted};
-use super::summary::{Distribution, Latency};
+use super::summary::{Distribution, ItlValidity, Latency};
 use crate::spec::{LatencyFigure, PERCENTILES};
 
 const CDF_POINTS: usize = 100;
 /// Share of answered streamed requests whose gaps between events must stand for gaps between tokens.
 const ITL_VALID_NEEDED: f64 = 0.9;
 
+/// Whether a request's figure counts. An answer that is empty or refused has taken its time, and has no tokens to time.
+pub fn has(row: &Row, figure: LatencyFigure) -> bool {
+    match figure {
+        LatencyFigure::E2e | LatencyFigure::Response => row.outcome.is_served(),
+        _ => row.is_answered(),
+    }
+}
+
 /// A figure's values of answered requests, in milliseconds.
 pub fn values<'a>(rows: impl Iterator<Item = &'a Row> + Clone, figure: LatencyFigure) -> Vec<f64> {
-    let answered = rows.filter(|row| row.is_answered());
+    let answered = rows.filter(|row| has(row, figure));
     if figure == LatencyFigure::Itl {
-        let gaps = answered.filter_map(|row| row.itl_us.as_deref()).flatten();
+        let gaps = answered.filter_map(Row::itl_us).flatten();
         return gaps.map(|&us| f64::from(us) / 1e3).collect();
     }
     answered.filter_map(|row| value(row, figure)).collect()
@@ -37,12 +46,24 @@ pub fn value(row: &Row, figure: LatencyFigure) -> Option<f64> {
 /// Whether an arm's gaps between events are gaps between tokens for (nearly) all of its streamed answers. A subset
 /// that happens to be valid would flatter an arm that sends several tokens at once.
 pub fn itl_stands<'a>(rows: impl Iterator<Item = &'a Row>) -> bool {
-    let (mut streamed, mut valid) = (0_u64, 0_u64);
+    itl_validity(rows).is_some_and(|validity| validity.valid)
+}
+
+/// The same with its share and reason; absent without a streamed answer.
+fn itl_validity<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<ItlValidity> {
+    let (mut streamed, mut known) = (0_u64, 0_u64);
     for row in rows.filter(|row| row.is_answered() && row.ttft_ms.is_some()) {
         streamed += 1;
-        valid += u64::from(row.itl_us.is_some());
+        known += u64::from(row.itl_us().is_some());
     }
-    streamed > 0 && valid as f64 >= ITL_VALID_NEEDED * streamed as f64
+    let valid = known as f64 >= ITL_VALID_NEEDED * streamed as f64;
+    let reason = (!valid).then(|| {
+        format!(
+            "in {} of {streamed} streamed answers an event carries several tokens, or nobody told how many tokens there are",
+            streamed - known
+        )
+    });
+    (streamed > 0).then(|| ItlValidity { valid, share: known as f64 / streamed as f64, reason })
 }
 
 /// All latencies of one arm.
@@ -50,11 +71,17 @@ pub fn of_arm(rows: &[&Row]) -> Latency {
     let all = rows.iter().copied();
     let of = |figure| distribution(values(all.clone(), figure));
     let lag = all.clone().filter(|row| row.is_answered()).filter_map(|row| row.dispatch_lag_ms).collect();
+    let answered = || all.clone().filter(|row| row.is_answered());
+    let icl = answered().filter_map(|row| row.icl_us.as_deref()).flatten().map(|&us| f64::from(us) / 1e3);
+    let from_intended = answered().filter_map(|row| row.ttft_response_ms);
     Latency {
         ttft_ms: of(LatencyFigure::Ttft),
         ttfa_ms: of(LatencyFigure::Ttfa),
         tpot_ms: of(LatencyFigure::Tpot),
         itl_ms: itl_stands(all.clone()).then(|| of(LatencyFigure::Itl)).flatten(),
+        itl_validity: itl_validity(all.clone()),
+        icl_ms: distribution(icl.collect()),
+        ttft_response_ms: distribution(from_intended.collect()),
         e2e_ms: of(LatencyFigure::E2e),
         response_ms: of(LatencyFigure::Response),
         dispatch_lag_ms: distribution(lag),
@@ -103,6 +130,7 @@ pub fn distribution(values: Vec<f64>) -> Option<Distribution> {
         n,
         intervals,
         cdf: cdf(&values),
+        histogram: Histogram::of_ms(values.iter().copied()),
     })
 }
 

@@ -15,6 +15,7 @@ mod flips;
 mod gates;
 mod goodput;
 pub mod graded;
+pub mod histogram;
 pub mod instrument;
 pub mod latency;
 pub mod money;

@@ -12,6 +12,7 @@ use super::figures::{self, ServerTimings};
 use super::graded::Graded;
 use super::instrument::{self, Watched};
 use super::money::{SpendSum, attempt_spend};
+use super::summary::ColdStart;
 use super::windows::{Window, Windows};
 use crate::deploy::{ColdBy, Outcome, Provenance};
 use crate::drive::{Attempt, EndReason, Event, Finding, SlotEnd};
@@ -59,7 +60,11 @@ pub struct Row {
     pub last_token_ms: Option<f64>,
     pub response_ms: Option<f64>,
     pub dispatch_lag_ms: Option<f64>,
-    pub itl_us: Option<Vec<u32>>,
+    /// Open load: TTFT from the intended instant.
+    pub ttft_response_ms: Option<f64>,
+    /// Gaps between events.
+    pub icl_us: Option<Vec<u32>>,
+    pub token_gaps: TokenGaps,
     /// Streamed tokens less events, where the server counts the tokens and does not tell them by event.
     pub tokens_beyond_events: Option<u64>,
     pub connect_ms: Option<f64>,
@@ -86,7 +91,26 @@ pub struct Row {
     pub batched: Option<bool>,
 }
 
+/// What is known of the gaps between an answer's tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenGaps {
+    Unknown,
+    /// They are those between events.
+    Events,
+    /// Shares of the gaps between events that carry several tokens, in microseconds.
+    Shares(Vec<u32>),
+}
+
 impl Row {
+    /// Gaps between tokens in microseconds.
+    pub fn itl_us(&self) -> Option<&[u32]> {
+        match &self.token_gaps {
+            TokenGaps::Unknown => None,
+            TokenGaps::Events => self.icl_us.as_deref(),
+            TokenGaps::Shares(gaps) => Some(gaps),
+        }
+    }
+
     /// Answered to the end, so that its latency stands.
     pub fn is_answered(&self) -> bool {
         self.outcome.is_answered()
@@ -98,6 +122,8 @@ impl Row {
 pub struct ArmExtras {
     pub warmup_requests: u64,
     pub warmup_spend: SpendSum,
+    /// When the first warm-up request of the first session was sent, and what it took.
+    pub cold_start: Option<(u64, ColdStart)>,
     /// Attempts of requests that never got an outcome (the run stopped between two attempts).
     pub unfinished_spend: SpendSum,
 }
@@ -283,6 +309,9 @@ impl<'a> Collector<'a> {
         if attempt.phase == Phase::Warmup {
             if let Some(extras) = self.run.extras.get_mut(arm) {
                 extras.warmup_requests += 1;
+                if self.run.sessions.len() <= 1 {
+                    earliest(&mut extras.cold_start, attempt);
+                }
                 if let Some(spend) = spend {
                     extras.warmup_spend.add(spend);
                 }
@@ -322,6 +351,14 @@ impl<'a> Collector<'a> {
         let begun_us = attempt.timeline.intended_us.unwrap_or(attempt.timeline.dispatched_us);
         let timed = task.is_none_or(|t| t.latency) && begun_us >= counts_from_us;
         let figure = |of: fn(&Attempt) -> Option<f64>| if timed { of(attempt) } else { None };
+        let gaps =
+            |of: fn(&Attempt) -> Option<Vec<u32>>| of(attempt).filter(|_| timed && attempt.outcome.is_answered());
+        let (icl_us, itl_us) = (gaps(figures::icl_us), gaps(figures::itl_us));
+        let token_gaps = match itl_us {
+            None => TokenGaps::Unknown,
+            same if same == icl_us => TokenGaps::Events,
+            Some(shares) => TokenGaps::Shares(shares),
+        };
         let opened = [attempt.timeline.dns_us, attempt.timeline.tcp_us, attempt.timeline.tls_us];
         let connect_us = opened.into_iter().flatten().reduce(u64::saturating_add);
         Row {
@@ -353,7 +390,9 @@ impl<'a> Collector<'a> {
             last_token_ms: figure(figures::last_token_ms),
             response_ms: figure(figures::response_ms),
             dispatch_lag_ms: figure(figures::dispatch_lag_ms),
-            itl_us: figures::itl_us(attempt).filter(|_| timed && attempt.outcome.is_answered()),
+            ttft_response_ms: figure(figures::ttft_response_ms),
+            token_gaps,
+            icl_us,
             tokens_beyond_events: figures::tokens_beyond_events(attempt),
             connect_ms: connect_us.filter(|_| timed).map(|us| us as f64 / 1e3),
             start_us: attempt.timeline.sent_us,
@@ -386,6 +425,16 @@ impl<'a> Collector<'a> {
         }
         self.run
     }
+}
+
+/// Keeps the request that was sent first; what failed says nothing of a cold start.
+fn earliest(kept: &mut Option<(u64, ColdStart)>, attempt: &Attempt) {
+    let Some(sent_us) = attempt.timeline.sent_us else { return };
+    if kept.as_ref().is_some_and(|(first_us, _)| *first_us <= sent_us) {
+        return;
+    }
+    let told = |of: fn(&Attempt) -> Option<f64>| of(attempt).filter(|_| attempt.outcome.is_answered());
+    *kept = Some((sent_us, ColdStart { ttft_ms: told(figures::ttft_ms), e2e_ms: told(figures::e2e_ms) }));
 }
 
 /// One allocation for each distinct text.

@@ -23,15 +23,15 @@ impl Tail {
         let timed = || rows.iter().copied().filter(|row| row.timed);
         let failed = timed().filter(|row| row.outcome.is_error()).count();
         let answered = latency::values(timed(), figure);
-        if answered.is_empty() && failed == 0 {
-            return Err(format!("no answer has a {}", figure.name()));
-        }
         let mut each = 1;
         if figure == LatencyFigure::Itl && timed().any(Row::is_answered) {
             if !latency::itl_stands(timed()) {
                 return Err("gaps between events do not stand for gaps between tokens".to_owned());
             }
             each = answered.len().div_ceil(timed().filter(|row| row.is_answered()).count().max(1)).max(1);
+        }
+        if answered.is_empty() && failed == 0 {
+            return Err(format!("no answer has a {}", figure.name()));
         }
         let failures = std::iter::repeat_n(f64::INFINITY, failed * each);
         Ok(Tail { sorted: sorted(answered.into_iter().chain(failures)), failed: failed as u64 })

@@ -120,11 +120,11 @@ pub fn join(baseline: &BTreeMap<u32, Sums>, candidate: &BTreeMap<u32, Sums>) -> 
 
 fn by_block<'a>(rows: impl Iterator<Item = &'a Row>, figure: LatencyFigure) -> BTreeMap<u32, Vec<f64>> {
     let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for row in rows.filter(|row| row.is_answered()) {
+    for row in rows.filter(|row| latency::has(row, figure)) {
         let values = blocks.entry(row.block).or_default();
         match figure {
             LatencyFigure::Itl => {
-                values.extend(row.itl_us.iter().flatten().map(|&us| f64::from(us) / 1e3));
+                values.extend(row.itl_us().into_iter().flatten().map(|&us| f64::from(us) / 1e3));
             }
             _ => values.extend(latency::value(row, figure)),
         }

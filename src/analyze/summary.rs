@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::estimate::Estimate;
+use super::histogram::Histogram;
 use super::sweep::{CapacitySummary, SweepSummary};
 use crate::drive::Finding;
 
@@ -105,6 +106,9 @@ pub struct ArmSummary {
     /// `accuracy` (passed ÷ scored), `success` (passed ÷ attempted), and each grader's name.
     pub quality: BTreeMap<String, QualityFigure>,
     pub latency: Latency,
+    /// The first warm-up request; absent without one.
+    #[serde(default)]
+    pub cold_start: Option<ColdStart>,
     pub throughput: Throughput,
     pub tokens: Tokens,
     pub cost: Cost,
@@ -127,10 +131,36 @@ pub struct Latency {
     pub ttfa_ms: Option<Distribution>,
     pub tpot_ms: Option<Distribution>,
     pub itl_ms: Option<Distribution>,
+    /// Whether ITL stands; absent without a streamed answer.
+    #[serde(default)]
+    pub itl_validity: Option<ItlValidity>,
+    /// Gaps between token-bearing events, whatever they hold.
+    #[serde(default)]
+    pub icl_ms: Option<Distribution>,
     pub e2e_ms: Option<Distribution>,
     pub response_ms: Option<Distribution>,
+    /// Open load: first token − intended instant.
+    #[serde(default)]
+    pub ttft_response_ms: Option<Distribution>,
     pub dispatch_lag_ms: Option<Distribution>,
     pub ttft_parts_ms: BTreeMap<String, Distribution>,
+}
+
+/// Whether gaps between events stand for gaps between tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ItlValidity {
+    pub valid: bool,
+    /// Share of streamed answers for which they do.
+    pub share: f64,
+    /// Why ITL is absent.
+    pub reason: Option<String>,
+}
+
+/// What the first request to a deployment took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ColdStart {
+    pub ttft_ms: Option<f64>,
+    pub e2e_ms: Option<f64>,
 }
 
 /// A percentile is absent where n(1 − q) < 10.
@@ -147,6 +177,9 @@ pub struct Distribution {
     pub intervals: BTreeMap<String, (f64, f64)>,
     /// Up to 100 points (milliseconds, share at or below) for drawing.
     pub cdf: Vec<(f64, f64)>,
+    /// All values, to be merged with those of other runs.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub histogram: Histogram,
 }
 
 /// Inside the arm's own windows.
@@ -167,6 +200,9 @@ pub struct Tokens {
     pub output: Option<u64>,
     /// Share of answered requests whose server told the usage.
     pub usage_share: Option<f64>,
+    /// Answers by where their output count comes from: `server`, `events`.
+    #[serde(default)]
+    pub provenance: BTreeMap<String, u64>,
 }
 
 /// Exact decimals as text; absent where unknown (no price, lost usage).

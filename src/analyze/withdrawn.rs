@@ -97,7 +97,9 @@ impl Withdrawn {
 
 fn take_out(latency: &mut Latency, rates: &mut Throughput, gone: impl Fn(SpeedMetric) -> bool) {
     let spoiled = |figure| gone(SpeedMetric::Latency { figure, percentile: 50 });
-    let Latency { ttft_ms, ttfa_ms, tpot_ms, itl_ms, e2e_ms, response_ms, ttft_parts_ms, .. } = latency;
+    let Latency {
+        ttft_ms, ttfa_ms, tpot_ms, itl_ms, e2e_ms, response_ms, ttft_parts_ms, ttft_response_ms, icl_ms, ..
+    } = latency;
     let figures = [
         (LatencyFigure::Ttft, ttft_ms),
         (LatencyFigure::Ttfa, ttfa_ms),
@@ -113,6 +115,11 @@ fn take_out(latency: &mut Latency, rates: &mut Throughput, gone: impl Fn(SpeedMe
     }
     if spoiled(LatencyFigure::Ttft) {
         ttft_parts_ms.clear();
+        *ttft_response_ms = None;
+    }
+    // What spoils both is no property of the stream: the client itself can't be trusted.
+    if spoiled(LatencyFigure::Itl) && spoiled(LatencyFigure::E2e) {
+        *icl_ms = None;
     }
     for (metric, rate) in [
         (SpeedMetric::RequestsPerS, &mut rates.requests_per_s),

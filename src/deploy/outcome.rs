@@ -101,6 +101,11 @@ impl Outcome {
     pub fn is_answered(self) -> bool {
         matches!(self, Outcome::Completed | Outcome::Truncated)
     }
+
+    /// Whether the server served the request to its end, if only with nothing or a refusal: how long that took stands.
+    pub fn is_served(self) -> bool {
+        self.is_answered() || matches!(self, Outcome::Empty | Outcome::RefusedByProvider)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 use crate::analyze::summary::{GateVerdict, RunVerdict};
-use crate::analyze::testkit::{Answer, comparison, failed, first_gate, gate, passing, price, right, suite, summary};
-use crate::deploy::{Deadline, Outcome};
+use crate::analyze::testkit::{
+    Answer, Kit, comparison, failed, first_gate, gate, passing, price, right, suite, summary,
+};
+use crate::deploy::{Deadline, Outcome, Provenance};
 use crate::spec::{ArmsMode, CostMetric, Gate, GateKind, Scope, SloTarget, Suite};
 
 fn speed(metric: &str, at_most: Option<f64>, at_least: Option<f64>) -> Gate {
@@ -219,4 +221,38 @@ fn a_lone_arm_can_be_held_to_slo_and_stability() {
     let summary = summary(&alone, |_, _, _| right());
     assert_eq!(summary.verdict, RunVerdict::Pass);
     assert!(summary.gates.iter().all(|g| g.arm == "base"));
+}
+
+#[test]
+fn an_infinite_percentile_whose_lower_end_is_finite_is_open() {
+    // 22 of 200 failed: the 90th percentile is a failure, and its lower end an answer.
+    let some = |failures: u32| {
+        summary(&slo("ttft_p90", 60.0, Some(0.95), 200), move |arm, sample, _| {
+            if arm == "cand" && sample < failures { failed(Outcome::Timeout(Deadline::Total)) } else { right() }
+        })
+    };
+    assert_eq!(first_gate(&some(22)).verdict, GateVerdict::Inconclusive, "{}", first_gate(&some(22)).reason);
+    let certain = some(60);
+    assert_eq!(first_gate(&certain).verdict, GateVerdict::Fail);
+    assert!(first_gate(&certain).reason.contains("certainly a failed request"), "{}", first_gate(&certain).reason);
+}
+
+#[test]
+fn a_failed_request_weighs_as_many_gaps_between_tokens_as_an_answered_one() {
+    // One in eight failed; by single gaps it would be one in seventy-two.
+    let summary = summary(&slo("itl_p90", 60.0, None, 200), |arm, sample, _| {
+        if arm == "cand" && sample % 8 == 0 { failed(Outcome::Timeout(Deadline::Total)) } else { right() }
+    });
+    assert_eq!(first_gate(&summary).verdict, GateVerdict::Fail, "{}", first_gate(&summary).reason);
+}
+
+#[test]
+fn an_slo_on_gaps_between_tokens_needs_gaps_that_stand() {
+    let mut kit = Kit::play(&slo("itl_p90", 60.0, None, 200), |_, _, _| right());
+    for attempt in kit.attempts().filter(|attempt| attempt.arm == "cand") {
+        attempt.output_tokens = Some((40, Provenance::Server));
+    }
+    let gate = first_gate(&kit.summary()).clone();
+    assert_eq!(gate.verdict, GateVerdict::NotEvaluable);
+    assert!(gate.reason.contains("do not stand"), "{}", gate.reason);
 }

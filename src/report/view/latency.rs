@@ -48,7 +48,7 @@ pub struct Row {
 
 type Pick = fn(&ArmSummary) -> Option<&Distribution>;
 
-const FIGURES: [(&str, Pick); 7] = [
+const FIGURES: [(&str, Pick); 9] = [
     ("TTFT: time to first token", |arm| arm.latency.ttft_ms.as_ref()),
     ("TTFA: time to first answer token", |arm| arm.latency.ttfa_ms.as_ref()),
     ("TPOT: time per output token", |arm| arm.latency.tpot_ms.as_ref()),
@@ -56,6 +56,8 @@ const FIGURES: [(&str, Pick); 7] = [
     ("E2E: end-to-end latency", |arm| arm.latency.e2e_ms.as_ref()),
     ("Response: from the intended start", |arm| arm.latency.response_ms.as_ref()),
     ("Dispatch lag: sent − intended", |arm| arm.latency.dispatch_lag_ms.as_ref()),
+    ("ICL: gap between events", |arm| arm.latency.icl_ms.as_ref()),
+    ("TTFT from the intended start", |arm| arm.latency.ttft_response_ms.as_ref()),
 ];
 /// Figures that are drawn, by their place in [`FIGURES`].
 const DRAWN: [usize; 3] = [0, 2, 4];
