@@ -6,15 +6,37 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram as Recorder;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const HIGHEST_US: u64 = 3_600_000_000;
 const DIGITS: u8 = 3;
 
-/// (upper end of the bucket in µs, count), rising; empty buckets are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+/// (upper end of the bucket in µs, count), rising; empty buckets are left out. In files it is one text,
+/// `1000:2 250623:1`: a line for each number would make most of a summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram(Vec<(u64, u64)>);
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let pairs: Vec<String> = self.0.iter().map(|(value, count)| format!("{value}:{count}")).collect();
+        serializer.serialize_str(&pairs.join(" "))
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let pair = |pair: &str| -> Option<(u64, u64)> {
+            let (value, count) = pair.split_once(':')?;
+            Some((value.parse().ok()?, count.parse().ok()?))
+        };
+        let told = |word: &str| pair(word).ok_or_else(|| D::Error::custom(format!("`{word}` is no `µs:count`")));
+        let pairs: Vec<(u64, u64)> = text.split_whitespace().map(told).collect::<Result<_, _>>()?;
+        // Whoever wrote it: values rise and stand once.
+        Ok(Histogram::default().merge(&Histogram(pairs)))
+    }
+}
 
 impl Histogram {
     /// Of values in milliseconds. Below 1 µs and above an hour they count as these; what is not finite is left out.
@@ -88,7 +110,8 @@ mod tests {
     fn what_is_written_reads_back() {
         let histogram = Histogram::of_ms([1.0, 1.0, 250.5]);
         let text = serde_json::to_string(&histogram).unwrap();
-        assert!(text.starts_with("[[1000,2],["), "{text}");
+        assert!(text.starts_with("\"1000:2 250"), "{text}");
+        assert!(serde_json::from_str::<Histogram>("\"1000:x\"").is_err());
         assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
     }
 

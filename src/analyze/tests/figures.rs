@@ -161,7 +161,7 @@ fn the_first_warm_up_request_is_the_cold_start() {
 
 #[test]
 fn counts_say_where_they_come_from() {
-    let answer = |_: &str, sample: u32, _: u32| Answer { usage: sample % 4 != 0, ..right() };
+    let answer = |_: &str, sample: u32, _: u32| Answer { usage: !sample.is_multiple_of(4), ..right() };
     let tokens = Kit::play(&suite(20), answer).summary().arms["base"].tokens.clone();
     assert_eq!(tokens.provenance, BTreeMap::from([("events".to_owned(), 5), ("server".to_owned(), 15)]));
 }

@@ -83,7 +83,7 @@ fn a_sweep_that_only_grows_says_so() {
 fn noise_between_steps_is_no_saturation_and_is_named() {
     // Twice the load brings a tenth of what proportional growth would, in a window that swings by half.
     let noisy = |_: &str, unit: &Unit| {
-        let swing = if (unit.position / 40) % 2 == 0 { 30 } else { 150 };
+        let swing = if (unit.position / 40).is_multiple_of(2) { 30 } else { 150 };
         after(if unit.stage == 0 { swing } else { swing * 19 / 10 })
     };
     let summary = Kit::play_units(&swept(SweepOver::Concurrency, &[2.0, 4.0]), noisy).summary();
@@ -142,7 +142,7 @@ fn an_open_step_that_falls_behind_is_the_saturation() {
 #[test]
 fn an_open_step_that_answers_less_than_arrives_is_the_saturation() {
     let drops = |_: &str, unit: &Unit| match unit.stage {
-        1 if unit.position % 4 == 0 => failed(Outcome::Dropped),
+        1 if unit.position.is_multiple_of(4) => failed(Outcome::Dropped),
         _ => after(100),
     };
     let mut suite = swept(SweepOver::RatePerS, &[5.0, 20.0]);
@@ -164,8 +164,8 @@ fn goodput_holds_each_request_to_the_slo_s_numbers_and_correct_goodput_to_its_gr
     // Two percentiles of one figure: a single request is held to the wider one.
     suite.slo = vec![ttft(50, 50.0), ttft(95, 150.0)];
     let answer = |_: &str, unit: &Unit| Answer {
-        ttft_us: if unit.position % 4 == 0 { 300_000 } else { 100_000 },
-        ..passing(unit.position % 2 == 0)
+        ttft_us: if unit.position.is_multiple_of(4) { 300_000 } else { 100_000 },
+        ..passing(unit.position.is_multiple_of(2))
     };
     let step = arm(&Kit::play_units(&suite, answer).summary(), "base").steps[0].clone();
     assert!(close(step.goodput_per_s, 7.5), "{step:?}");
@@ -248,7 +248,8 @@ fn capacity_is_the_last_step_that_holds_before_the_first_that_does_not() {
 fn an_open_question_ends_the_search_and_is_named() {
     let suite = with_demand(SweepOver::RatePerS, &[10.0, 20.0]);
     // One in twenty is too slow: the percentile's interval holds the limit.
-    let answer = |_: &str, unit: &Unit| after(if unit.stage == 1 && unit.position % 20 == 0 { 900 } else { 100 });
+    let answer =
+        |_: &str, unit: &Unit| after(if unit.stage == 1 && unit.position.is_multiple_of(20) { 900 } else { 100 });
     let summary = Kit::play_units(&suite, answer).summary();
     let base = &summary.capacity.as_ref().unwrap().arms["base"];
     assert_eq!(base.rate_per_replica, Some(10.0));
@@ -260,7 +261,7 @@ fn an_open_question_ends_the_search_and_is_named() {
 fn capacity_counts_failures_as_answers_that_never_come() {
     let suite = with_demand(SweepOver::RatePerS, &[10.0, 20.0]);
     let answer = |_: &str, unit: &Unit| match unit.stage {
-        1 if unit.position % 10 == 0 => failed(Outcome::ServerError),
+        1 if unit.position.is_multiple_of(10) => failed(Outcome::ServerError),
         _ => after(100),
     };
     let base = Kit::play_units(&suite, answer).summary().capacity.unwrap().arms["base"].clone();

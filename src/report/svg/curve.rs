@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn what_never_errs_is_drawn_at_zero() {
         let drawn = curves("Errors", "rate", Unit::Percent, &[line_of(&[(1.0, 0.0), (2.0, 0.0)])]).unwrap();
-        assert!(drawn.contains("M") && !drawn.contains("NaN"), "{drawn}");
+        assert!(drawn.contains('M') && !drawn.contains("NaN"), "{drawn}");
     }
 
     #[test]
