@@ -30,6 +30,13 @@ pub fn last_token_ms(attempt: &Attempt) -> Option<f64> {
     since_ms(attempt.timeline.last_token_us, attempt.timeline.sent_us)
 }
 
+/// What opening the connection took: name, TCP and TLS. Absent on a connection that stood.
+pub fn connect_ms(attempt: &Attempt) -> Option<f64> {
+    let t = &attempt.timeline;
+    let opened = [t.dns_us, t.tcp_us, t.tls_us].into_iter().flatten();
+    opened.reduce(u64::saturating_add).map(|us| us as f64 / 1e3)
+}
+
 /// Open load: last token − intended, for the attempt that decided the request, so that retries count.
 pub fn response_ms(attempt: &Attempt) -> Option<f64> {
     let t = &attempt.timeline;

@@ -351,16 +351,7 @@ impl<'a> Collector<'a> {
         let begun_us = attempt.timeline.intended_us.unwrap_or(attempt.timeline.dispatched_us);
         let timed = task.is_none_or(|t| t.latency) && begun_us >= counts_from_us;
         let figure = |of: fn(&Attempt) -> Option<f64>| if timed { of(attempt) } else { None };
-        let gaps =
-            |of: fn(&Attempt) -> Option<Vec<u32>>| of(attempt).filter(|_| timed && attempt.outcome.is_answered());
-        let (icl_us, itl_us) = (gaps(figures::icl_us), gaps(figures::itl_us));
-        let token_gaps = match itl_us {
-            None => TokenGaps::Unknown,
-            same if same == icl_us => TokenGaps::Events,
-            Some(shares) => TokenGaps::Shares(shares),
-        };
-        let opened = [attempt.timeline.dns_us, attempt.timeline.tcp_us, attempt.timeline.tls_us];
-        let connect_us = opened.into_iter().flatten().reduce(u64::saturating_add);
+        let (icl_us, token_gaps) = gaps(attempt, timed);
         Row {
             unit: attempt.unit,
             pair: attempt.pair,
@@ -394,7 +385,7 @@ impl<'a> Collector<'a> {
             token_gaps,
             icl_us,
             tokens_beyond_events: figures::tokens_beyond_events(attempt),
-            connect_ms: connect_us.filter(|_| timed).map(|us| us as f64 / 1e3),
+            connect_ms: figure(figures::connect_ms),
             start_us: attempt.timeline.sent_us,
             end_us: figures::end_us(attempt),
             input_tokens: attempt.usage.prompt_tokens,
@@ -435,6 +426,19 @@ fn earliest(kept: &mut Option<(u64, ColdStart)>, attempt: &Attempt) {
     }
     let told = |of: fn(&Attempt) -> Option<f64>| of(attempt).filter(|_| attempt.outcome.is_answered());
     *kept = Some((sent_us, ColdStart { ttft_ms: told(figures::ttft_ms), e2e_ms: told(figures::e2e_ms) }));
+}
+
+/// Gaps between events, and what is known of those between tokens.
+fn gaps(attempt: &Attempt, timed: bool) -> (Option<Vec<u32>>, TokenGaps) {
+    let counts = timed && attempt.outcome.is_answered();
+    let of = |figure: fn(&Attempt) -> Option<Vec<u32>>| figure(attempt).filter(|_| counts);
+    let (icl_us, itl_us) = (of(figures::icl_us), of(figures::itl_us));
+    let token_gaps = match itl_us {
+        None => TokenGaps::Unknown,
+        same if same == icl_us => TokenGaps::Events,
+        Some(shares) => TokenGaps::Shares(shares),
+    };
+    (icl_us, token_gaps)
 }
 
 /// One allocation for each distinct text.

@@ -55,11 +55,7 @@ fn capacity(out: &mut String, steps: &Steps, width: usize) {
     }
     out.push('\n');
     for row in &steps.capacity {
-        let line = format!(
-            "Capacity of {}: {} per replica, {} replicas, {} per hour; {}.",
-            row.arm, row.rate, row.replicas, row.usd_per_hour, row.reason
-        );
-        wrapped(out, &line, "", width);
+        wrapped(out, &row.sentence(), "", width);
     }
     wrapped(out, &steps.capacity_text, "  ", width);
 }

@@ -7,8 +7,8 @@ use super::{Cell, arm_names, name};
 use crate::analyze::Summary;
 use crate::analyze::summary::Distribution;
 use crate::analyze::sweep::{
-    ArmCapacity, ArmSweep, CapacitySummary, SloLine, StepComparison, StepRatios, StepSummary, StepVerdict, SweepPoint,
-    SweepSummary,
+    ArmCapacity, ArmSweep, CapacitySummary, RateBracket, SloLine, StepComparison, StepRatios, StepSummary, StepVerdict,
+    SweepPoint, SweepSummary,
 };
 use crate::report::format::{self, Unit};
 use crate::report::svg::{Line, curves, swatch};
@@ -80,6 +80,21 @@ pub struct CapacityRow {
     pub reason: String,
 }
 
+impl CapacityRow {
+    /// All of it in one sentence.
+    pub fn sentence(&self) -> String {
+        let known = |figure: &str, unit: &str| (figure != format::ABSENT).then(|| format!("{figure} {unit}"));
+        let figures = [
+            known(&self.rate, "per replica"),
+            known(&self.replicas, if self.replicas == "1" { "replica" } else { "replicas" }),
+            known(&self.usd_per_hour, "per hour"),
+        ];
+        let figures: Vec<String> = figures.into_iter().flatten().collect();
+        let figures = if figures.is_empty() { "not known".to_owned() } else { figures.join(", ") };
+        format!("Capacity of {}: {figures}; {}.", self.arm, self.reason)
+    }
+}
+
 /// Absent where the load has one stage.
 pub fn steps(summary: &Summary) -> Option<Steps> {
     let sweep = summary.sweep.as_ref()?;
@@ -141,15 +156,19 @@ fn arm_steps(arm: &str, steps: &ArmSweep) -> ArmSteps {
         point("Saturation", steps.saturation.as_ref(), steps.saturation_absent.as_deref()),
         point("Degradation", steps.degradation.as_ref(), steps.degradation_absent.as_deref()),
     ];
-    points.extend(steps.bracket.as_ref().map(|bracket| {
-        format!(
-            "Rate within the SLO: between {} and {}. {}",
-            format::figure(Unit::PerSecond, bracket.low_per_s),
-            format::figure(Unit::PerSecond, bracket.high_per_s),
-            said(&bracket.note)
-        )
-    }));
+    points.extend(steps.bracket.as_ref().map(bracket));
     ArmSteps { name: name(arm), rows: steps.steps.iter().map(row).collect(), points }
+}
+
+fn bracket(bracket: &RateBracket) -> String {
+    let rate = |value: f64| format::figure(Unit::PerSecond, Some(value));
+    let range = match (bracket.low_per_s, bracket.high_per_s) {
+        (Some(low), Some(high)) => format!("between {} and {}", rate(low), rate(high)),
+        (Some(low), None) => format!("at least {}", rate(low)),
+        (None, Some(high)) => format!("below {}", rate(high)),
+        (None, None) => "not known".to_owned(),
+    };
+    format!("Rate within the SLO: {range}; {}.", said(&bracket.note))
 }
 
 fn said(text: &str) -> String {
