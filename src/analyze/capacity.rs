@@ -9,7 +9,9 @@ use super::rows::Row;
 use super::slo::Tail;
 use super::stats::clopper_pearson;
 use super::summary::Throughput;
-use super::sweep::{ArmCapacity, CapacitySummary, RateBracket, SloLine, StepSummary, StepVerdict, SweepSummary};
+use super::sweep::{
+    ArmCapacity, CapacitySummary, LengthWithin, RateBracket, SloLine, StepSummary, StepVerdict, SweepSummary,
+};
 use crate::plan::Plan;
 use crate::spec::{Capacity, Price, SloTarget, SpeedMetric};
 
@@ -169,6 +171,20 @@ fn of_arm(asked: &Capacity, steps: &[StepSummary], price: Option<&Price>) -> Arm
 fn replicas(asked: &Capacity, rate_per_replica: f64) -> Option<u64> {
     let needed = asked.rate_per_s * asked.peak_factor / (rate_per_replica * (1.0 - asked.headroom));
     (needed.is_finite() && needed < 1e9).then(|| (needed * (1.0 - ROUNDING)).ceil().max(1.0) as u64)
+}
+
+/// What a sweep over lengths says of the longest within the SLO. Absent without an SLO.
+pub fn longest(steps: &[StepSummary]) -> Option<LengthWithin> {
+    if steps.iter().all(|step| step.slo.is_empty()) {
+        return None;
+    }
+    let (carried, ended) = search(steps);
+    let at_least = ended.is_none();
+    let reason = ended.map_or_else(
+        || "the longest step holds too".to_owned(),
+        |(step, verdict, reason)| format!("step {} {}: {reason}", step.value.unwrap_or_default(), verdict.word()),
+    );
+    Some(LengthWithin { tokens: carried.and_then(|step| step.value), at_least, reason })
 }
 
 /// What a closed sweep says of the rate within the SLO. Absent without an SLO.

@@ -137,11 +137,15 @@ fn of_arm(plan: &Plan, run: &Run, withdrawn: &Withdrawn, arm: usize) -> ArmSweep
         .map(|(index, stage)| step(plan, run, withdrawn, arm, (index as u16, stage)))
         .collect();
     let raised = plan.is_sweep();
-    let (saturation, saturation_absent) = points::split(points::saturation(&steps, raised));
+    let length = plan.suite.sweep.as_ref().is_some_and(|sweep| raised && sweep.over.is_length());
+    let saturation =
+        if length { Err("a sweep over lengths raises no load".to_owned()) } else { points::saturation(&steps, raised) };
+    let (saturation, saturation_absent) = points::split(saturation);
     let (degradation, degradation_absent) = points::split(points::degradation(&steps, raised));
     let steps: Vec<StepSummary> = steps.into_iter().map(|step| step.summary).collect();
     let bracket = (over(plan) == "concurrency").then(|| capacity::bracket(&steps)).flatten();
-    ArmSweep { steps, saturation, saturation_absent, degradation, degradation_absent, bracket }
+    let longest = length.then(|| capacity::longest(&steps)).flatten();
+    ArmSweep { steps, saturation, saturation_absent, degradation, degradation_absent, bracket, longest }
 }
 
 fn step(plan: &Plan, run: &Run, withdrawn: &Withdrawn, arm: usize, (index, stage): (u16, &Stage)) -> Step {

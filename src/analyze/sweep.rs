@@ -30,6 +30,20 @@ pub struct ArmSweep {
     pub degradation_absent: Option<String>,
     /// What a sweep over concurrency says of the rate within the SLO.
     pub bracket: Option<RateBracket>,
+    /// What a sweep over lengths says of the longest request within the SLO.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest: Option<LengthWithin>,
+}
+
+/// The longest request that a deployment answers within the SLO, at the sweep's own load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LengthWithin {
+    /// The longest step below the first one that does not hold; absent where none holds.
+    pub tokens: Option<f64>,
+    /// Whether the longest step holds too.
+    pub at_least: bool,
+    /// What ended the search.
+    pub reason: String,
 }
 
 /// What one arm did in one step.

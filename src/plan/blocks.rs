@@ -23,11 +23,11 @@ const TIMED_SLOT_MAX: u64 = 200_000;
 /// in flight. A timed stage asks the items again and again, in slots of at least ten seconds; a sweep's step is one slot
 /// for each arm. One arm, or arms one after the other, make a single block of each stage.
 pub fn cut(suite: &Suite, samples: &[Sample], arms: usize) -> Result<Vec<Block>, ArrivalError> {
-    let items = mixed_items(suite, samples);
     let orders = Orders::new(suite, arms);
     let mut blocks = Vec::new();
     for (index, stage) in suite.load.stages().iter().enumerate() {
         let (index, single) = (index as u16, is_single(suite, arms));
+        let items = mixed_items(suite, samples, index);
         let stage_of = StageOf { suite, samples, stage, index, items: &items, single };
         for part in stage_of.parts()? {
             let number = blocks.len();
@@ -165,11 +165,12 @@ fn micros(span: crate::units::Span) -> u64 {
 /// Each task's items are shuffled and laid evenly over [0, 1) with a random offset inside their own cell; sorting by
 /// place mixes the tasks in proportion, so that every block is a small copy of the whole. A conversation is one item:
 /// its turns stay together, in order.
-fn mixed_items(suite: &Suite, samples: &[Sample]) -> Vec<(u32, u32)> {
+fn mixed_items(suite: &Suite, samples: &[Sample], stage: u16) -> Vec<(u32, u32)> {
     let mut placed: Vec<(f64, Vec<(u32, u32)>)> = Vec::with_capacity(samples.len() * suite.repeats as usize);
     for task in &suite.tasks {
         let mut rng = world::rng(suite.sampling.seed, &format!("order/{}", task.name));
-        let own: Vec<&Sample> = samples.iter().filter(|s| s.task == task.name).collect();
+        let asked = |s: &&Sample| s.task == task.name && s.stage.is_none_or(|own| own == stage);
+        let own: Vec<&Sample> = samples.iter().filter(asked).collect();
         let number = |sample: &Sample| sample.conversation.map(|(number, _)| number);
         let repeated = |turns: &[&Sample], repeat: u32| turns.iter().map(|s| (s.index, repeat)).collect();
         let mut items: Vec<Vec<(u32, u32)>> = own

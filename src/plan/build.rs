@@ -8,7 +8,7 @@ use super::blocks;
 use super::types::{Arm, Message, Plan, Sample};
 use super::warmup;
 use super::workload::{Shaper, mixed_counts, reshaped};
-use crate::spec::{ArmsMode, Dataset, Distribution, Row, Suite, Task, dataset, template};
+use crate::spec::{ArmsMode, Dataset, Distribution, Row, Stage, Suite, Task, Workload, dataset, template};
 use crate::units::Id;
 
 pub const PLAN_FORMAT: &str = "counterpoise.plan/1";
@@ -50,10 +50,15 @@ pub enum PlanError {
 pub fn build(suite: &Suite, live: &Suite, created_wall_ms: u64) -> Result<Plan, PlanError> {
     let mut samples = Vec::new();
     let mut live_messages = BTreeMap::new();
-    let mut shaper = Shaper::new(live.workload.as_ref(), suite.sampling.seed)?;
-    for (task, rows) in suite.tasks.iter().zip(asked_rows(suite)?) {
-        let live_task = live.task(&task.name).unwrap_or(task);
-        add_samples(task, live_task, rows, &mut shaper, &mut samples, &mut live_messages)?;
+    let rows = asked_rows(suite)?;
+    for (stage, workload) in workloads(suite, live) {
+        let mut shaper = Shaper::new(workload.as_ref(), suite.sampling.seed)?;
+        for (task, rows) in suite.tasks.iter().zip(&rows) {
+            let live_task = live.task(&task.name).unwrap_or(task);
+            let from = samples.len();
+            add_samples(task, live_task, rows.clone(), &mut shaper, &mut samples, &mut live_messages)?;
+            samples.iter_mut().skip(from).for_each(|sample| sample.stage = stage);
+        }
     }
     let bytes: u64 = samples.iter().flat_map(|s| &s.messages).map(|m| m.content.len() as u64).sum();
     if bytes > MAX_TEXT_BYTES {
@@ -85,6 +90,17 @@ pub fn build(suite: &Suite, live: &Suite, created_wall_ms: u64) -> Result<Plan, 
         samples,
         live_messages,
     })
+}
+
+/// The workload of all stages, or one for each stage of a sweep over lengths, whose prompts are its own.
+fn workloads(suite: &Suite, live: &Suite) -> Vec<(Option<u16>, Option<Workload>)> {
+    let stages = suite.load.stages();
+    let of_step = |(index, stage): (usize, &Stage)| {
+        let sweep = live.sweep.as_ref().filter(|sweep| sweep.over.is_length())?;
+        Some((Some(index as u16), sweep.workload_of(live.workload.as_ref(), stage.step?)))
+    };
+    let own: Option<Vec<_>> = stages.iter().enumerate().map(of_step).collect();
+    own.unwrap_or_else(|| vec![(None, live.workload.clone())])
 }
 
 impl Plan {
@@ -229,6 +245,7 @@ fn add_samples(
             },
             row,
             messages,
+            stage: None,
             occurrence: *occurrence,
             prompt_hash,
             conversation: part.conversation,

@@ -35,6 +35,9 @@ pub struct Sample {
     pub occurrence: u32,
     /// Hash of task and untruncated prompt; of a later turn also of the turns before.
     pub prompt_hash: Id,
+    /// Set where each stage of the load asks prompts of its own: the stage that asks this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<u16>,
     /// Value of the task's `cluster_by` column; without one, the conversation.
     pub cluster: Option<String>,
     /// Number of the conversation that the sample is a turn of, and its turn, from 0. `messages` of a later turn are what

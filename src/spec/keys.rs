@@ -208,14 +208,19 @@ pub static STAGE: Section = Section {
 pub static SWEEP: Section = Section {
     name: "`sweep`",
     keys: &[
-        KeySpec::new("over", Shape::Words(&SWEEP_OVER), "What is raised.").or("concurrency"),
+        KeySpec::new(
+            "over",
+            Shape::Words(&SWEEP_OVER),
+            "What is raised: the load, or the length of requests at the suite's load.",
+        )
+        .or("concurrency"),
         KeySpec::new("steps", Shape::List(&RATE), "Its values, rising.").required(),
         KeySpec::new("step", Shape::Section(&SWEEP_STEP), "How long each step lasts."),
         KeySpec::new("stop", Shape::Section(&SWEEP_STOP), "What ends the sweep of an arm early."),
     ],
 };
 
-static SWEEP_OVER: [Word; 2] = [word("concurrency"), word("rate_per_s")];
+static SWEEP_OVER: [Word; 4] = [word("concurrency"), word("rate_per_s"), word("prompt_tokens"), word("output_tokens")];
 pub static SWEEP_STEP: Section = Section {
     name: "`step`",
     keys: &[

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::workload::{Distribution, Workload};
 use crate::units::Span;
 
 /// How long a request of an open load is taken to last while nobody knows yet: it sizes blocks and the lanes that are
@@ -237,13 +238,24 @@ pub struct Sweep {
 pub enum SweepOver {
     Concurrency,
     RatePerS,
+    /// The load stays; prompts get longer.
+    PromptTokens,
+    /// The load stays; answers may get longer.
+    OutputTokens,
 }
 
 impl SweepOver {
+    /// Whether the length of requests is raised, and not the load.
+    pub fn is_length(self) -> bool {
+        matches!(self, SweepOver::PromptTokens | SweepOver::OutputTokens)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             SweepOver::Concurrency => "concurrency",
             SweepOver::RatePerS => "rate_per_s",
+            SweepOver::PromptTokens => "prompt_tokens",
+            SweepOver::OutputTokens => "output_tokens",
         }
     }
 }
@@ -252,7 +264,21 @@ impl SweepOver {
 pub const DEFAULT_MAX_IN_FLIGHT: u32 = 256;
 
 impl Sweep {
-    /// The sweep as a load of stages; an open one takes its process and cap from `load`.
+    /// The workload of a step: the suite's own, with the length that the step sets.
+    pub fn workload_of(&self, workload: Option<&Workload>, value: f64) -> Option<Workload> {
+        if !self.over.is_length() {
+            return workload.cloned();
+        }
+        let mut own = workload.cloned().unwrap_or_default();
+        let length = Some(Distribution::Fixed(value));
+        match self.over {
+            SweepOver::PromptTokens => own.prompt_tokens = length,
+            _ => own.output_tokens = length,
+        }
+        Some(own)
+    }
+
+    /// The sweep as a load of stages; an open one takes its process and cap from `load`, one over lengths all of it.
     pub fn as_load(&self, load: &Load) -> Load {
         let cap = match load {
             Load::Open { max_in_flight, .. } => *max_in_flight,
@@ -262,10 +288,13 @@ impl Sweep {
             Load::Closed { start, .. } => *start,
             _ => Start::Spread,
         };
+        let plain = LoadShape::Closed { concurrency: 1, start, ramp: None };
+        let own = load.stages().into_iter().next().map_or(plain, |stage| stage.shape);
         let stage = |&value: &f64| Stage {
             shape: match self.over {
                 SweepOver::Concurrency => LoadShape::Closed { concurrency: value as u32, start, ramp: None },
                 SweepOver::RatePerS => LoadShape::Open { arrivals: load.arrivals_at(value), max_in_flight: cap },
+                SweepOver::PromptTokens | SweepOver::OutputTokens => own.clone(),
             },
             duration: Some(self.step_duration),
             warmup: self.step_warmup,

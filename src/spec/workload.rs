@@ -25,6 +25,21 @@ pub struct Workload {
     pub stream: bool,
 }
 
+impl Default for Workload {
+    /// Changes nothing.
+    fn default() -> Self {
+        Workload {
+            mix: BTreeMap::new(),
+            prompt_tokens: None,
+            output_tokens: None,
+            shared_prefix: None,
+            turns: None,
+            think_time: None,
+            stream: true,
+        }
+    }
+}
+
 /// Prompts of one group begin with the same text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedPrefix {

@@ -315,3 +315,33 @@ async fn an_arm_twice_as_fast_shows_twice_the_rate_and_half_the_wait() {
         assert_eq!(peak, 4, "{arm}");
     }
 }
+
+/// A prompt is read at a thousand tokens a second, and the first token may take half a second.
+#[tokio::test(start_paused = true)]
+async fn a_sweep_over_lengths_finds_the_longest_prompt_within_the_slo() {
+    let more = "sweep: {over: prompt_tokens, steps: [100, 200, 400, 800], step: {duration: 10s, warmup: 1s, min_requests: 80}}\n\
+                slo: {ttft_p90: 500ms}\n";
+    let reads = exact(json!({"ttft_ms": {"fixed": 10.0}, "prefill_ms_per_token": 1.0}));
+    let run = Sim::sweep(&suite(40, ANSWER, more)).with("only", reads).run().await;
+    for (stage, tokens) in [(0, 100.0), (1, 200.0), (2, 400.0), (3, 800.0)] {
+        let own: Vec<_> = run.plan.samples.iter().filter(|s| s.stage == Some(stage)).collect();
+        assert_eq!(own.len(), 40, "every sample has a prompt of the step's length");
+        for sample in own {
+            let chars: usize = sample.messages.iter().map(|m| m.content.chars().count()).sum();
+            assert!((chars as f64 / 4.0 / tokens - 1.0).abs() < 0.15, "{chars} characters for {tokens} tokens");
+        }
+        assert!(
+            measured(&run.events)
+                .iter()
+                .filter(|a| a.stage == stage)
+                .all(|a| { run.plan.samples[a.sample as usize].stage == Some(stage) })
+        );
+    }
+    let summary = summary(&run);
+    let sweep = summary.sweep.as_ref().unwrap();
+    assert_eq!(sweep.over, "prompt_tokens");
+    let arm = &sweep.arms["only"];
+    let longest = arm.longest.as_ref().unwrap();
+    assert_eq!((longest.tokens, longest.at_least), (Some(400.0), false), "{}", longest.reason);
+    assert!(arm.saturation.is_none() && arm.bracket.is_none(), "no load was raised");
+}

@@ -7,8 +7,8 @@ use super::{Cell, arm_names, name};
 use crate::analyze::Summary;
 use crate::analyze::summary::Distribution;
 use crate::analyze::sweep::{
-    ArmCapacity, ArmSweep, CapacitySummary, RateBracket, SloLine, StepComparison, StepRatios, StepSummary, StepVerdict,
-    SweepPoint, SweepSummary,
+    ArmCapacity, ArmSweep, CapacitySummary, LengthWithin, RateBracket, SloLine, StepComparison, StepRatios,
+    StepSummary, StepVerdict, SweepPoint, SweepSummary,
 };
 use crate::report::format::{self, Unit};
 use crate::report::svg::{Line, curves, swatch};
@@ -121,6 +121,8 @@ fn over(sweep: &SweepSummary) -> &'static str {
     match sweep.over.as_str() {
         "concurrency" => "Requests at a time",
         "rate_per_s" => "Requests that arrive per second",
+        "prompt_tokens" => "Tokens of a prompt, estimated",
+        "output_tokens" => "Tokens of an answer at the most",
         _ => "Stage",
     }
 }
@@ -157,7 +159,15 @@ fn arm_steps(arm: &str, steps: &ArmSweep) -> ArmSteps {
         point("Degradation", steps.degradation.as_ref(), steps.degradation_absent.as_deref()),
     ];
     points.extend(steps.bracket.as_ref().map(bracket));
+    points.extend(steps.longest.as_ref().map(longest));
     ArmSteps { name: name(arm), rows: steps.steps.iter().map(row).collect(), points }
+}
+
+fn longest(found: &LengthWithin) -> String {
+    let least = if found.at_least { "at least " } else { "" };
+    let tokens =
+        found.tokens.map_or_else(|| "none of the steps".to_owned(), |tokens| format!("{least}{tokens} tokens"));
+    format!("Longest within the SLO: {tokens}; {}.", said(&found.reason))
 }
 
 fn bracket(bracket: &RateBracket) -> String {

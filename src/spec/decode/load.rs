@@ -11,6 +11,7 @@ use crate::spec::node::Node;
 use crate::spec::scalar;
 use crate::spec::suite::{SloTarget, SpeedMetric};
 use crate::spec::view::View;
+use crate::spec::workload::Range;
 use crate::units::Span;
 
 /// More arrivals than this in one stage are a slip of the unit rather than a plan.
@@ -179,6 +180,9 @@ pub fn sweep(suite: &View<'_>, cx: &mut Context<'_>) -> Option<Sweep> {
             cx.report(Mistake::new("out-of-range", node.place, message).hint(hint));
         }
     }
+    if over.is_length() {
+        check_lengths(suite, over, &steps, nodes, cx);
+    }
     let sweep = Sweep {
         over,
         steps,
@@ -195,6 +199,24 @@ pub fn sweep(suite: &View<'_>, cx: &mut Context<'_>) -> Option<Sweep> {
     Some(sweep)
 }
 
+/// Lengths are whole, and an answer's is within what the suite allows.
+fn check_lengths(suite: &View<'_>, over: SweepOver, steps: &[f64], nodes: &[Node], cx: &mut Context<'_>) {
+    let most = match over {
+        SweepOver::OutputTokens => f64::from(super::deployment::sampling(suite, None).max_tokens),
+        _ => Range::TOKENS.max,
+    };
+    for (value, node) in steps.iter().zip(nodes) {
+        if value.fract() != 0.0 || *value < 1.0 {
+            let message = format!("{value} is no length: a whole number of tokens from 1 on");
+            cx.report(Mistake::new("out-of-range", node.place, message).hint("write a whole number"));
+        } else if *value > most {
+            let message = format!("{value} tokens are more than {most}, which is the most that a request may have");
+            let hint = if over == SweepOver::OutputTokens { "raise `sampling.max_tokens`" } else { "shorten the step" };
+            cx.report(Mistake::new("out-of-range", node.place, message).hint(hint));
+        }
+    }
+}
+
 pub fn capacity(suite: &View<'_>, sweep: Option<&Sweep>, slo: &[SloTarget], cx: &mut Context<'_>) -> Option<Capacity> {
     let view = suite.present("capacity", &CAPACITY)?;
     let demand = view.present("demand", &DEMAND)?;
@@ -202,8 +224,11 @@ pub fn capacity(suite: &View<'_>, sweep: Option<&Sweep>, slo: &[SloTarget], cx: 
     if suite.node("sweep").is_none() {
         let mistake = Mistake::new("missing-key", view.place, format!("`capacity` without `sweep`: {needs}"));
         cx.report(mistake.hint("add `sweep: {over: rate_per_s, steps: [1, 2, 4, 8]}`"));
-    } else if sweep.is_some_and(|sweep| sweep.over != SweepOver::RatePerS) {
-        let message = "capacity comes from an open load; a sweep over `concurrency` only brackets it";
+    } else if let Some(over) = sweep.map(|sweep| sweep.over).filter(|over| *over != SweepOver::RatePerS) {
+        let message = match over {
+            SweepOver::Concurrency => "capacity comes from an open load; a sweep over `concurrency` only brackets it",
+            _ => "capacity comes from rates; a sweep over lengths tells the longest within the SLO by itself",
+        };
         let place = suite.key_place("sweep");
         cx.report(Mistake::new("bad-capacity", place, message).hint("write `over: rate_per_s`"));
     }
