@@ -28,8 +28,13 @@ impl Mono {
     /// The instant that lies `duration` later.
     #[must_use]
     pub fn plus(self, duration: std::time::Duration) -> Mono {
-        self.plus_ns(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+        self.plus_ns(nanos(duration))
     }
+}
+
+/// A duration in nanoseconds; what does not fit (five hundred years) is as long as fits.
+pub fn nanos(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A 128-bit content hash, written as 32 hex digits. Units, pair keys, prompts and suites are named by it.
@@ -115,6 +120,10 @@ impl Span {
 
     pub fn as_ms(self) -> f64 {
         self.0.as_secs_f64() * 1e3
+    }
+
+    pub fn as_us(self) -> u64 {
+        u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use rand_pcg::Pcg64;
 
-use crate::units::{Id, Mono};
+use crate::units::{Id, Mono, nanos};
 
 /// The monotonic clock of a run. It is tokio's clock: virtual where the runtime's clock is paused.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl Clock {
     #[allow(clippy::disallowed_methods)] // The one place that reads tokio's clock.
     pub fn now(&self) -> Mono {
         let elapsed = tokio::time::Instant::now().saturating_duration_since(self.anchor);
-        Mono(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+        Mono(nanos(elapsed))
     }
 
     /// Waits until the instant `at`; returns at once where it has passed. Millisecond granularity (tokio's timer).

@@ -132,8 +132,7 @@ async fn session_events(
 fn others_are_done(shared: &Shared, arms: &[usize]) -> bool {
     let mut others = shared.plan.slots().into_iter().filter(|slot| !arms.contains(&slot.arm));
     others.all(|slot| {
-        shared.ended_slots.contains(&slot.index)
-            || shared.plan.units_of(slot).iter().all(|unit| shared.done.contains(&unit.id))
+        shared.ended_slots.contains(&slot.index) || shared.plan.units(slot).all(|unit| shared.done.contains(&unit.id))
     })
 }
 
@@ -258,8 +257,11 @@ fn is_baseline(suite: &Suite, deployment: &str) -> bool {
 
 fn done_by_arm(plan: &Plan, done: &HashSet<Id>) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
+    if done.is_empty() {
+        return counts;
+    }
     for slot in plan.slots() {
-        let recorded = plan.units_of(slot).iter().filter(|u| done.contains(&u.id)).count() as u64;
+        let recorded = plan.units(slot).filter(|u| done.contains(&u.id)).count() as u64;
         if let Some(arm) = plan.arms.get(slot.arm) {
             *counts.entry(arm.name.clone()).or_insert(0) += recorded;
         }

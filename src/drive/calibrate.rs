@@ -21,7 +21,7 @@ use crate::deploy::{
 };
 use crate::plan::Message;
 use crate::spec::{Api, Role, Sampling, Timeouts};
-use crate::units::{Id, Mono, Span};
+use crate::units::{Id, Mono, Span, nanos};
 use crate::world::Clock;
 
 /// What the server is asked, and what carries the number of a request.
@@ -295,7 +295,7 @@ pub async fn measure(
     for _ in 0..2 * u64::from(shape.concurrency) {
         load.offer(&mut next);
     }
-    crew.start_rest(clock.now(), u64::try_from(shape.service().as_nanos()).unwrap_or(u64::MAX));
+    crew.start_rest(clock.now(), nanos(shape.service()));
     let mut seen = SeenLoad::default();
     while seen.settled < load.total {
         tokio::select! {

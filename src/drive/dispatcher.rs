@@ -36,8 +36,7 @@ async fn warm_up(shared: &Shared, arm: &mut ArmRunner) {
 }
 
 fn has_open(shared: &Shared, slot: Slot) -> bool {
-    !shared.ended_slots.contains(&slot.index)
-        && shared.plan.units_of(slot).iter().any(|unit| !shared.done.contains(&unit.id))
+    !shared.ended_slots.contains(&slot.index) && shared.plan.units(slot).any(|unit| !shared.done.contains(&unit.id))
 }
 
 /// One arm at a time: each block's slots in the plan's order, drained in between.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rust_decimal::Decimal;
 
 use crate::spec::{Budget, Limits};
-use crate::units::Mono;
+use crate::units::{Mono, nanos};
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
@@ -136,7 +136,7 @@ impl BudgetState {
 
     /// When `budget.time` is over, on this session's clock.
     pub fn ends_at(&self) -> Option<Mono> {
-        let limit = u64::try_from(self.budget.time?.0.as_nanos()).unwrap_or(u64::MAX);
+        let limit = nanos(self.budget.time?.0);
         Some(Mono(limit.saturating_sub(self.before_ns)))
     }
 

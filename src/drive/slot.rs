@@ -70,16 +70,13 @@ impl SlotWork {
         self.held.clear();
         self.open = self.open.saturating_sub(before - self.due.len() - self.following.len());
         let mut back = Vec::new();
-        for entry in withdrawn.iter().filter_map(|position| self.entries.get(*position)) {
+        for position in withdrawn {
+            let Some(entry) = self.entries.get_mut(*position) else { continue };
+            entry.attempts = 0;
+            entry.prepared = None;
             self.in_flight = self.in_flight.saturating_sub(1);
             self.open = self.open.saturating_sub(1);
             back.push(entry.unit.clone());
-        }
-        for position in withdrawn {
-            if let Some(entry) = self.entries.get_mut(*position) {
-                entry.attempts = 0;
-                entry.prepared = None;
-            }
         }
         back
     }

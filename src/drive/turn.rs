@@ -17,7 +17,7 @@ use super::talks::Waiting;
 use crate::deploy::{EndOfBody, Exchanged, Outcome};
 use crate::plan::Unit;
 use crate::spec::{LoadShape, Start};
-use crate::units::Mono;
+use crate::units::{Mono, nanos};
 
 /// Between two looks at a budget that requests in flight may use up.
 const HELD_BACK_PAUSE: Duration = Duration::from_millis(20);
@@ -137,10 +137,9 @@ impl ArmRunner {
         service.sort_unstable();
         self.service_ns = service.get(service.len() / 2).copied().or(self.service_ns);
         let stopped = shared.stop.reason().is_some();
-        let rest = if turn.work.open() > 0 && stopped { SlotEnd::Stopped } else { SlotEnd::Planned };
         let Turn { end, work, attempted, errors, .. } = turn;
+        let end = if stopped && work.open() > 0 { SlotEnd::Stopped } else { end.unwrap_or_default() };
         let refused = if self.down.is_some() && !stopped { work.into_unsettled() } else { Vec::new() };
-        let end = if stopped && rest == SlotEnd::Stopped { rest } else { end.unwrap_or(rest) };
         TurnEnd { end, refused, attempted, errors }
     }
 
@@ -159,7 +158,7 @@ impl ArmRunner {
                 crew.start_rest(now, 0);
             }
             (LoadShape::Closed { ramp: Some(ramp), .. }, _) => {
-                crew.start_rest(now, u64::try_from(ramp.0.as_nanos()).unwrap_or(u64::MAX));
+                crew.start_rest(now, nanos(ramp.0));
             }
             (LoadShape::Closed { .. }, Some(service_ns)) => crew.start_rest(now, service_ns),
             // The service time is not known yet: lane 1's first answer, started alone, tells it.
@@ -177,7 +176,6 @@ impl ArmRunner {
                 return None;
             }
             let (due, unit) = turn.work.next(now)?;
-            let reserve = self.reserve(shared, unit);
             let at = due.max(self.pacer().next_at(now));
             let ahead = if turn.open { LOOKAHEAD_NS } else { 0 };
             if at > now.plus_ns(ahead) {
@@ -186,6 +184,7 @@ impl ArmRunner {
             if shared.stop.reason().is_some() {
                 return None;
             }
+            let reserve = self.reserve(shared, unit);
             match shared.budget.take_request(now, reserve) {
                 Ok(()) => {}
                 Err(Refused::HeldBack) => return Some(now.plus(HELD_BACK_PAUSE)),

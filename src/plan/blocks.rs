@@ -60,9 +60,9 @@ impl StageOf<'_> {
                 let offsets = self.offsets(Until::Count(self.items.len()))?;
                 Ok(self.by_count(offsets.len(), &offsets))
             }
-            (Some(duration), LoadShape::Closed { .. }) => Ok(self.by_time(micros(duration))),
+            (Some(duration), LoadShape::Closed { .. }) => Ok(self.by_time(duration.as_us())),
             (Some(duration), LoadShape::Open { .. }) => {
-                let us = micros(duration);
+                let us = duration.as_us();
                 let offsets = self.offsets(Until::Time { us, at_least: self.stage.min_requests as usize })?;
                 Ok(self.by_arrivals(us, &offsets))
             }
@@ -135,7 +135,7 @@ impl StageOf<'_> {
         if self.single || self.stage.step.is_some() {
             return 1;
         }
-        let least = self.stage.warmup.map_or(0, |warmup| 4 * micros(warmup)).max(SLOT_LEAST_US);
+        let least = (4 * self.stage.warmup_us()).max(SLOT_LEAST_US);
         (us / least).clamp(1, MAX_BLOCKS as u64)
     }
 
@@ -156,10 +156,6 @@ impl StageOf<'_> {
         }
         Block { items, count, repeat_base, ..Block::default() }
     }
-}
-
-fn micros(span: crate::units::Span) -> u64 {
-    u64::try_from(span.0.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Each task's items are shuffled and laid evenly over [0, 1) with a random offset inside their own cell; sorting by

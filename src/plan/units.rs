@@ -21,11 +21,16 @@ impl Plan {
 
     /// Measured requests of one slot, in order.
     pub fn units_of(&self, slot: Slot) -> Vec<Unit> {
-        let Some(block) = self.blocks.get(slot.block as usize) else {
-            return Vec::new();
-        };
-        let before = self.requests_before(block);
-        (0..block.requests()).filter_map(|position| self.unit(slot, block, before + position, position)).collect()
+        self.units(slot).collect()
+    }
+
+    /// The same one by one: whoever looks for a single unit need not make the others.
+    pub fn units(&self, slot: Slot) -> impl Iterator<Item = Unit> {
+        let block = self.blocks.get(slot.block as usize);
+        block.into_iter().flat_map(move |block| {
+            let before = self.requests_before(block);
+            (0..block.requests()).filter_map(move |position| self.unit(slot, block, before + position, position))
+        })
     }
 
     /// Warm-up requests of one arm.

@@ -158,7 +158,7 @@ impl LoadShape {
 impl Stage {
     /// Microseconds of its warm-up; 0 without one.
     pub fn warmup_us(&self) -> u64 {
-        self.warmup.map_or(0, |span| u64::try_from(span.0.as_micros()).unwrap_or(u64::MAX))
+        self.warmup.map_or(0, Span::as_us)
     }
 
     fn plain(shape: LoadShape) -> Stage {

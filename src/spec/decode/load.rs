@@ -87,13 +87,14 @@ fn check_size(view: &View<'_>, arrivals: &Arrivals, duration: Span, least: u64, 
 /// `timed`: whether the stage has a duration, which a ramp of the rate needs.
 fn shape(view: &View<'_>, timed: bool, cx: &mut Context<'_>) -> Option<LoadShape> {
     let open = view.text("mode").as_deref() == Some("open");
-    let (foreign, of) =
-        if open { (["concurrency", "start", "ramp"], "closed") } else { (["arrivals", "max_in_flight", ""], "open") };
+    let (foreign, article, of, this): (&[&str], _, _, _) = if open {
+        (&["concurrency", "start", "ramp"], "a", "closed", "open")
+    } else {
+        (&["arrivals", "max_in_flight"], "an", "open", "closed")
+    };
     // A stage has `ramp`, the plain load has not.
-    for key in foreign.into_iter().filter(|key| view.has_key(key) && view.node(key).is_some()) {
-        let message =
-            format!("`{key}` belongs to an {of} load, and this one is {}", if open { "open" } else { "closed" });
-        let message = message.replace("an closed", "a closed");
+    for key in foreign.iter().filter(|key| view.has_key(key) && view.node(key).is_some()) {
+        let message = format!("`{key}` belongs to {article} {of} load, and this one is {this}");
         let hint = format!("write `mode: {of}`, or remove `{key}`");
         cx.report(Mistake::new("misplaced-key", view.key_place(key), message).hint(hint));
     }
