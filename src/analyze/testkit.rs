@@ -295,6 +295,7 @@ impl Kit {
             prompt_tokens: answer.usage.then_some(answer.prompt_tokens),
             completion_tokens: answer.usage.then_some(events),
             cached_tokens: answer.cached.filter(|_| answer.usage),
+            cache_write_tokens: None,
             reasoning_tokens: None,
         };
         Attempt {

@@ -68,14 +68,18 @@ pub enum Provenance {
     Events,
 }
 
-/// Token counts as the server gave them; absent where it did not.
+/// Token counts as the server gave them; absent where it did not. Every dialect counts the whole prompt in
+/// `prompt_tokens`, what was read from or written to a cache included, however its vendor writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     pub prompt_tokens: Option<u64>,
     /// Reasoning included.
     pub completion_tokens: Option<u64>,
-    /// Part of `prompt_tokens`.
+    /// Read from a cache; part of `prompt_tokens`.
     pub cached_tokens: Option<u64>,
+    /// Written to a cache, where the vendor counts that; part of `prompt_tokens`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
     pub reasoning_tokens: Option<u64>,
 }
 

@@ -329,6 +329,7 @@ pub(super) fn usage(raw: Option<&RawValue>) -> Option<Usage> {
         cached_tokens: count(in_prompt.cached_tokens)
             .or_else(|| count(wire.prompt_cache_hit_tokens))
             .or_else(|| count(wire.cached_tokens)),
+        cache_write_tokens: None,
         reasoning_tokens: count(in_completion.reasoning_tokens).or_else(|| count(wire.reasoning_tokens)),
     };
     let usage = consistent(usage);
