@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> dict:
-    """The lab's state: {"api_key": text or null, "arms": {arm: {"pid", "marker", "url", "model", "log"}}}."""
+    """The lab's state: {"api_key": text or null, "arms": {arm: {"pid", "marker", "url", "model", "gguf", "log"}}}."""
     state = read_json(cache_dir() / "runs" / name / "state.json")
     return state if isinstance(state, dict) and isinstance(state.get("arms"), dict) else {"api_key": None, "arms": {}}
 
@@ -99,7 +99,8 @@ def start(folder: pathlib.Path, arm: str, setup: dict, settings: dict):
     with open(log, "wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                    cwd=folder, start_new_session=True)
-    return {"pid": process.pid, "marker": marker, "model": config["model"], "log": str(log)}, process
+    return {"pid": process.pid, "marker": marker, "model": config["model"], "gguf": config["weights_file"],
+            "log": str(log)}, process
 
 
 def wait_until_ready(folder: pathlib.Path, arm: str, process: subprocess.Popen) -> str:
@@ -178,6 +179,7 @@ def environment(state: dict, env_file: pathlib.Path) -> dict[str, str]:
         variables[f"{prefix}_URL"] = server["url"] + "/v1"
         variables[f"{prefix}_METRICS_URL"] = server["url"] + "/metrics"
         variables[f"{prefix}_MODEL"] = server["model"]
+        variables[f"{prefix}_GGUF"] = server["gguf"]
         variables[f"{prefix}_LOG"] = server["log"]
     if state["api_key"] is not None:
         variables["LAB_API_KEY"] = state["api_key"]

@@ -38,6 +38,7 @@ pub fn summary(plan: &Plan, run: &Run, rates: Rates<'_>, index: usize, arm: &Arm
         cost: cost(plan, run, rates, index, &rows),
         stability: stability(&rows),
         server: server(&rows),
+        speed_of_light: None, // By `light::fill`, once figures are withdrawn.
     }
 }
 

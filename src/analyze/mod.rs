@@ -18,6 +18,7 @@ pub mod graded;
 pub mod histogram;
 pub mod instrument;
 pub mod latency;
+pub mod light;
 pub mod money;
 mod points;
 pub mod rows;

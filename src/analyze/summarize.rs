@@ -12,7 +12,7 @@ use super::speed::Speeds;
 use super::summary::{ArmSummary, GateResult, RunInfo, RunVerdict, SUMMARY_FORMAT, Summary};
 use super::throughput::Rates;
 use super::withdrawn::Withdrawn;
-use super::{AnalyzeError, arms, capacity, steps, validity, verdict};
+use super::{AnalyzeError, arms, capacity, light, steps, validity, verdict};
 use crate::drive::{EndReason, Event, Finding};
 use crate::grade::ScoreRecord;
 use crate::plan::Plan;
@@ -91,6 +91,7 @@ pub fn summarize(input: &AnalyzeInput<'_>, run: &Run) -> Result<Summary, Analyze
     if steps::mixes_loads(plan) {
         steps::withhold(&mut summary);
     }
+    light::fill(plan, run, &mut summary);
     Ok(summary)
 }
 

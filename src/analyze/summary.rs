@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::estimate::Estimate;
 use super::histogram::Histogram;
+use super::light::SpeedOfLight;
 use super::sweep::{CapacitySummary, SweepSummary};
 use crate::drive::Finding;
 
@@ -115,6 +116,9 @@ pub struct ArmSummary {
     pub stability: Stability,
     /// Server's own figures: medians of `timings`, counter deltas.
     pub server: BTreeMap<String, Value>,
+    /// Only where the deployment states `model_shape`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_of_light: Option<SpeedOfLight>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -141,6 +141,22 @@ pub fn usd_exact(text: &str) -> String {
     }
 }
 
+/// Bytes in decimal units, three significant digits: `145 MB`, `2.05 kB`.
+pub fn bytes(value: f64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    if !value.is_finite() {
+        return ABSENT.to_owned();
+    }
+    let mut scaled = value;
+    let mut units = UNITS.iter().copied();
+    let mut unit = units.next().unwrap_or_default();
+    while let Some(next) = units.next().filter(|_| scaled.abs() >= 999.5) {
+        scaled /= 1e3;
+        unit = next;
+    }
+    format!("{} {unit}", significant(scaled))
+}
+
 /// `12,345`.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())

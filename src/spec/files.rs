@@ -132,6 +132,19 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
         let bytes = builtin::file(embedded).ok_or(FileError::Missing { path: shown, near: None })?;
         return Ok(bytes.to_vec());
     }
+    let file = open(path)?;
+    let unreadable = |e: std::io::Error| FileError::Unreadable { path: shown.clone(), why: e.to_string() };
+    let mut bytes = vec![];
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > limit {
+        return Err(FileError::TooLarge { path: shown, limit });
+    }
+    Ok(bytes)
+}
+
+/// Opens a regular file on disk, and nothing else.
+pub fn open(path: &Path) -> Result<std::fs::File, FileError> {
+    let shown = path.display().to_string();
     let unreadable = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::NotFound => FileError::Missing { path: shown.clone(), near: near(path) },
         _ => FileError::Unreadable { path: shown.clone(), why: e.to_string() },
@@ -141,12 +154,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let file = std::fs::File::open(path).map_err(unreadable)?;
     // What lies there may have changed in between.
     regular(&file.metadata().map_err(unreadable)?, &shown)?;
-    let mut bytes = vec![];
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > limit {
-        return Err(FileError::TooLarge { path: shown, limit });
-    }
-    Ok(bytes)
+    Ok(file)
 }
 
 fn regular(found: &std::fs::Metadata, path: &str) -> Result<(), FileError> {

@@ -74,8 +74,8 @@ pub static DEPLOYMENT: Section = Section {
         KeySpec::new("timeouts", Shape::Section(&TIMEOUTS), "When a request is given up."),
         KeySpec::new("limits", Shape::Section(&LIMITS), "The most that the server is asked for."),
         KeySpec::new("profile", Shape::Path, "A file or `builtin:NAME` that says how a simulated server behaves."),
-        KeySpec::new("hardware", Shape::Text, "What it runs on, for the report."),
-        KeySpec::new("model_shape", Shape::Json, "Layers, heads and sizes of the model, for the report."),
+        KeySpec::new("hardware", Shape::Section(&HARDWARE), "What it runs on; with `model_shape`: the bounds of its speed."),
+        KeySpec::new("model_shape", Shape::Section(&MODEL_SHAPE), "What the model is made of, from a file or stated."),
     ],
 };
 
@@ -268,6 +268,36 @@ pub static CONTEXT: Section = Section {
     keys: &[
         KeySpec::new("max_prompt_tokens", Shape::Int { min: 1, max: 100_000_000 }, "Tokens that are kept.").required(),
         KeySpec::new("keep", Shape::Words(&KEEPS), "Which end is kept.").or("tail"),
+    ],
+};
+
+const ABOVE_0: Shape = Shape::Number { min: 1e-6, max: 1e18 };
+
+pub static HARDWARE: Section = Section {
+    name: "`hardware`",
+    keys: &[
+        KeySpec::new("bandwidth_gb_s", ABOVE_0, "Memory bandwidth of all devices together, in 10⁹ bytes a second."),
+        KeySpec::new("tflops", ABOVE_0, "Arithmetic of all devices together, in 10¹² operations a second."),
+        KeySpec::new("memory_gb", ABOVE_0, "Memory for weights and KV cache, in 10⁹ bytes."),
+    ],
+};
+
+pub static MODEL_SHAPE: Section = Section {
+    name: "`model_shape`",
+    keys: &[
+        KeySpec::new(
+            "gguf",
+            Shape::Path,
+            "A GGUF file whose header says the sizes. A path that an environment variable holds may lie anywhere.",
+        ),
+        KeySpec::new("config", Shape::Path, "A Hugging Face `config.json` that says them."),
+        KeySpec::new("params", ABOVE_0, "Weights, by number. What is stated goes before what a file says."),
+        KeySpec::new("active_params", ABOVE_0, "Weights that one token uses; default: `params`."),
+        KeySpec::new("bytes_per_weight", Shape::Number { min: 0.01, max: 16.0 }, "Bytes of a weight: 0.5 for 4 bits."),
+        KeySpec::new("layers", Shape::Int { min: 1, max: 100_000 }, "Layers with a KV cache."),
+        KeySpec::new("kv_heads", Shape::Int { min: 1, max: 100_000 }, "Key-value heads of a layer."),
+        KeySpec::new("head_dim", Shape::Int { min: 1, max: 1_000_000 }, "Numbers of a head's key, and of its value."),
+        KeySpec::new("kv_bytes", Shape::Number { min: 0.01, max: 16.0 }, "Bytes of a number in the KV cache.").or("2"),
     ],
 };
 

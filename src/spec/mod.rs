@@ -16,12 +16,15 @@ mod diagnostic;
 mod env;
 mod files;
 pub mod gate;
+mod gguf;
+mod hf_config;
 mod init;
 mod keys;
 mod keys_task;
 mod keys_workload;
 mod load;
 pub mod load_shape;
+pub mod model;
 pub mod money;
 mod node;
 mod overlay;
@@ -49,6 +52,7 @@ pub use gate::{CostMetric, Each, Gate, GateKind, STABILITY_METRICS, Scope};
 pub use init::init_template;
 pub use load::{LoadOptions, Loaded, SuiteSource, load};
 pub use load_shape::{Arrivals, Capacity, Load, LoadShape, Rate, Stage, Start, Sweep, SweepOver};
+pub use model::{Hardware, ModelShape, ShapeSource};
 pub use suite::{
     Api, ArmsMode, Budget, CacheMode, Comparison, Context, Deployment, Keep, LatencyFigure, Limits, Optimization,
     PERCENTILES, Price, Retry, RetryOn, Sampling, SloTarget, SpeedMetric, Suite, Timeouts,

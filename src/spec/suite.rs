@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::gate::Gate;
 use super::load_shape::{Capacity, Load, Sweep};
+use super::model::{Hardware, ModelShape, section_or_none};
 use super::task::Task;
 use super::workload::Workload;
 use crate::units::Span;
@@ -115,8 +116,10 @@ pub struct Deployment {
     pub limits: Limits,
     /// Only for `simulated`: a file (absolute) or `builtin:NAME`.
     pub profile: Option<String>,
-    pub hardware: Option<String>,
-    pub model_shape: Option<Value>,
+    #[serde(default, deserialize_with = "section_or_none")]
+    pub hardware: Option<Hardware>,
+    #[serde(default, deserialize_with = "section_or_none")]
+    pub model_shape: Option<ModelShape>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

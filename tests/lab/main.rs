@@ -15,7 +15,10 @@ const ARMS: [&str; 4] = ["q8", "q4", "kv-q4", "speculative"];
 fn a_real_engine_is_asked_graded_timed_and_compared() {
     let lab = Lab::found();
     let before = ARMS.map(|arm| lab.counters(arm));
-    let run = lab.run(&["run", "suites/lab-quant.yaml", "--limit", "12"]);
+    // A machine that no lab runs on, so that the bounds are far away; the model's sizes are the file's own.
+    let hardware = "deployments.q8.hardware={bandwidth_gb_s: 1000, tflops: 100, memory_gb: 16}";
+    let shape = "deployments.q8.model_shape={gguf: \"${env:LAB_Q8_GGUF}\"}";
+    let run = lab.run(&["run", "suites/lab-quant.yaml", "--limit", "12", "--set", hardware, "--set", shape]);
     let after = ARMS.map(|arm| lab.counters(arm));
     assert!([0, 1, 3].contains(&run.code), "exit {}\n{}\n{}", run.code, run.out, run.err);
 
@@ -23,6 +26,7 @@ fn a_real_engine_is_asked_graded_timed_and_compared() {
     every_arm_answered(&summary);
     the_gates_have_evidence(&summary);
     quantization_and_drafts_show_what_they_do(&summary);
+    the_model_s_own_header_tells_its_sizes(&summary);
 
     let attempts = run.attempts();
     agreement::token_counts_agree_with_the_server(&attempts);
@@ -80,6 +84,19 @@ fn quantization_and_drafts_show_what_they_do(summary: &Value) {
     let server = &summary["arms"]["speculative"]["server"];
     let text = server.to_string();
     assert!(text.contains("draft"), "no draft figures in {text}");
+}
+
+/// SmolLM2-135M: 134 515 008 weights, 143 025 408 bytes of them in the file, 30 layers of 3 key-value heads of 64.
+fn the_model_s_own_header_tells_its_sizes(summary: &Value) {
+    let light = &summary["arms"]["q8"]["speed_of_light"];
+    assert_eq!(light["source"], "read from smollm2-135m-q8_0.gguf");
+    assert_eq!(light["weight_bytes"], 143_025_408.0);
+    assert_eq!(light["kv_bytes_per_token"], 23_040.0);
+    let prefill = &light["prefill_over_bound"];
+    for over in [&light["tpot_over_bound"], prefill] {
+        assert!(over["point"].as_f64().unwrap() > 1.0 && over["n"].as_u64().unwrap() > 0, "{light}");
+    }
+    assert_eq!(light["prefill_measured_by"], "server", "llama.cpp times each prompt");
 }
 
 fn regrading_without_servers_gives_the_same_bytes(run: &engine::Run) {

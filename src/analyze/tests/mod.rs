@@ -4,6 +4,7 @@ mod caches;
 mod compare;
 mod figures;
 mod instrument;
+mod light;
 mod limits;
 mod quality;
 mod steps;

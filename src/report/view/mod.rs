@@ -6,6 +6,7 @@ mod flips;
 mod gates;
 mod head;
 mod latency;
+mod light;
 mod methods;
 mod quality;
 mod steps;
@@ -32,6 +33,7 @@ pub struct Page {
     pub steps: Option<Steps>,
     pub quality: quality::Quality,
     pub latency: latency::LatencyView,
+    pub light: Option<light::Light>,
     pub arms: arms::Arms,
     pub flips: flips::Flips,
     pub methods: Vec<methods::Definition>,
@@ -46,6 +48,7 @@ pub fn page(summary: &Summary, generated_wall_ms: u64) -> Page {
         steps: steps(summary),
         quality: quality::quality(summary),
         latency: latency::latency(summary),
+        light: light::light(summary),
         arms: arms::arms(summary),
         flips: flips::flips(summary),
         methods: methods::definitions(summary),

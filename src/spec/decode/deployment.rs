@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use url::Url;
 
-use super::Context;
+use super::{Context, model};
 use crate::spec::diagnostic::Mistake;
 use crate::spec::env;
 use crate::spec::files::{BUILTIN, FileError};
@@ -64,8 +64,8 @@ fn one(entry: &Entry, suite: &View<'_>, cx: &mut Context<'_>) -> Deployment {
         timeouts: timeouts(&view),
         limits: limits(&view),
         profile: profile(&view, api, cx),
-        hardware: view.text("hardware"),
-        model_shape: view.node("model_shape").map(|n| n.to_json(Numbers::Values, cx.sink)),
+        hardware: model::hardware(&view),
+        model_shape: model::shape(&view, cx),
     }
 }
 

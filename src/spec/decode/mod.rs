@@ -4,6 +4,7 @@ mod deployment;
 mod gate;
 mod grader;
 mod load;
+mod model;
 mod task;
 mod templates;
 mod workload;
