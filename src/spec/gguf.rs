@@ -339,7 +339,9 @@ mod tests {
             file.0.extend(9_u32.to_le_bytes());
             file.0.extend(4_u32.to_le_bytes());
             file.0.extend((values.len() as u64).to_le_bytes());
-            values.iter().for_each(|value| file.0.extend(value.to_le_bytes()));
+            for value in values {
+                file.0.extend(value.to_le_bytes());
+            }
             file
         }
 
@@ -354,14 +356,16 @@ mod tests {
         fn tensor(self, name: &str, dimensions: &[u64], kind: u32) -> File {
             let mut file = self.text(name);
             file.0.extend((dimensions.len() as u32).to_le_bytes());
-            dimensions.iter().for_each(|size| file.0.extend(size.to_le_bytes()));
+            for size in dimensions {
+                file.0.extend(size.to_le_bytes());
+            }
             file.0.extend(kind.to_le_bytes());
             file.0.extend(0_u64.to_le_bytes());
             file
         }
     }
 
-    /// Two layers of 4 KV heads with 64 + 64 numbers each; Q8_0 matrices, a separate output.
+    /// Two layers of 4 KV heads with 64 + 64 numbers each; `Q8_0` matrices, a separate output.
     fn dense() -> Vec<u8> {
         File::new(3, 7)
             .word("general.architecture", "llama")
